@@ -1,0 +1,1 @@
+"""Design neural networks without training them."""

@@ -1,0 +1,72 @@
+"""Decisions, archs and regions: a search space seen without any network.
+
+Nothing here imports torch, so that searchers can stand on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeGuard
+
+Arch: TypeAlias = tuple[int, ...]
+"""One option index per decision: hashable, JSON, the key everywhere."""
+
+Region: TypeAlias = tuple[frozenset[int], ...]
+"""The options still open per decision; an arch is a region of singletons."""
+
+Candidate: TypeAlias = Arch | Region
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One open choice of a search space.
+
+    Example:
+        >>> Decision("depth", ("2", "3")).options
+        ('2', '3')
+    """
+
+    name: str
+    options: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.options)
+
+
+def is_region(candidate: Candidate) -> TypeGuard[Region]:
+    """Tell a region from an arch.
+
+    Example:
+        >>> is_region((0, 1)), is_region((frozenset({0}), frozenset({1})))
+        (False, True)
+    """
+    return any(isinstance(part, frozenset) for part in candidate)
+
+
+def whole(decisions: Iterable[Decision]) -> Region:
+    """The region in which everything is still open.
+
+    Example:
+        >>> [sorted(part) for part in whole([Decision("a", ("x", "y"))])]
+        [[0, 1]]
+    """
+    return tuple(frozenset(range(len(decision))) for decision in decisions)
+
+
+def region_of(arch: Arch) -> Region:
+    """The region that holds this arch alone."""
+    return tuple(frozenset({option}) for option in arch)
+
+
+def arch_of(region: Region) -> Arch:
+    """The only arch of a region of singletons.
+
+    Example:
+        >>> arch_of((frozenset({2}), frozenset({0})))
+        (2, 0)
+    """
+    if any(len(part) != 1 for part in region):
+        sizes = [len(part) for part in region]
+        raise ValueError(f"a region with {sizes} open options per decision is not one arch")
+    return tuple(next(iter(part)) for part in region)

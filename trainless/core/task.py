@@ -1,0 +1,166 @@
+"""A task: the user's data once, with its shape, target and fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trainless.core.errors import InputError
+from trainless.core.target import Target
+
+Array = npt.NDArray[np.generic]
+PartName = Literal["train", "valid", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The inputs and labels of one split, as stored: ``x`` is ``(N, C, *spatial)`` and may be memory-mapped."""
+
+    x: Array
+    y: Array
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def generator(seed: int, tag: str) -> torch.Generator:
+    """A generator that depends on the seed and on what it is for, and on nothing else."""
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{tag}".encode()))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Data, input shape and target; inputs are normalised per channel from the training part.
+
+    Args:
+        name: What to call it.
+        input_shape: ``(C, *spatial)``; ``(length,)`` for tokens.
+        target: What is predicted.
+        train: The training part; None for a task of pure noise.
+        valid: The validation part.
+        test: The test part.
+        mean: Channel means that are subtracted.
+        std: Channel deviations that are divided by.
+        vocabulary: Number of tokens of a text task; 0 for everything else.
+        notes: What the loader changed and the user should know.
+
+    Example:
+        >>> task = Task.noise((3, 32, 32), classes=10)
+        >>> x, y = task.batch(4, seed=0)
+        >>> x.shape, y.shape, task.dims
+        (torch.Size([4, 3, 32, 32]), torch.Size([4]), 2)
+    """
+
+    name: str
+    input_shape: tuple[int, ...]
+    target: Target
+    train: Part | None = None
+    valid: Part | None = None
+    test: Part | None = None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    vocabulary: int = 0
+    notes: tuple[str, ...] = ()
+    fingerprint: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.fingerprint:
+            object.__setattr__(self, "fingerprint", _fingerprint(self))
+
+    @classmethod
+    def noise(cls, input_shape: Sequence[int], classes: int = 10, *, kind: str = "") -> Task:
+        """A task without data: inputs are N(0, 1) and labels are drawn at random.
+
+        Args:
+            input_shape: ``(C, *spatial)``.
+            classes: Number of classes (outputs for regression).
+            kind: ``"regression"``, or empty for binary or multi-class by the number of classes.
+        """
+        shape = tuple(int(size) for size in input_shape)
+        if not 1 <= len(shape) <= 4 or min(shape) < 1:
+            raise InputError(
+                f"an input of shape {'x'.join(map(str, shape))} was given; expected channels and up to three"
+                " spatial sizes, all at least 1, such as 3x32x32"
+            )
+        if classes < 1 or (classes < 2 and kind != "regression"):
+            raise InputError(f"{classes} classes were given; expected at least 2")
+        if kind == "regression":
+            target = Target("regression", classes)
+        else:
+            target = Target("binary" if classes == 2 else "multiclass", classes)
+        return cls(f"noise-{'x'.join(map(str, shape))}-{classes}", shape, target)
+
+    @property
+    def dims(self) -> int:
+        """Number of spatial dimensions: 1 for signals, 2 for images, 3 for volumes, 0 for vectors and tokens."""
+        return len(self.input_shape) - 1
+
+    def part(self, name: PartName) -> Part:
+        """One split, or an error that says that it is missing."""
+        part = {"train": self.train, "valid": self.valid, "test": self.test}[name]
+        if part is None:
+            raise InputError(f"the task {self.name!r} has no {name} part: it was made without one")
+        return part
+
+    def tensors(self, name: PartName, index: npt.NDArray[np.integer] | slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """Normalised inputs and labels of some samples of a split."""
+        part = self.part(name)
+        if self.vocabulary:
+            return torch.as_tensor(np.asarray(part.x[index], np.int64)), torch.as_tensor(
+                np.asarray(part.y[index], np.int64)
+            )
+        shape = (1, -1, *[1] * self.dims)
+        x = np.asarray(part.x[index], np.float32)
+        if self.mean:
+            x = (x - np.asarray(self.mean, np.float32).reshape(shape)) / np.asarray(self.std, np.float32).reshape(shape)
+        dtype = np.float32 if self.target.kind == "regression" else np.int64
+        return torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(np.array(part.y[index], dtype))
+
+    def batch(self, n: int, seed: int, part: PartName = "train") -> tuple[Tensor, Tensor]:
+        """A batch drawn by a seed: every class in turn from a shuffled order, so that each is there."""
+        if self.train is None:
+            return self._noise_batch(n, seed)
+        y = np.asarray(self.part(part).y)
+        order = np.random.default_rng([seed, zlib.crc32(b"batch")]).permutation(len(y))
+        if self.target.kind in ("binary", "multiclass"):
+            order = _alternate(order, y[order])
+        take = np.resize(order, n)
+        return self.tensors(part, take)
+
+    def _noise_batch(self, n: int, seed: int) -> tuple[Tensor, Tensor]:
+        source = generator(seed, "noise")
+        if self.vocabulary:
+            x = torch.randint(self.vocabulary, (n, *self.input_shape), generator=source)
+            return x, self.target.random(n, source, self.input_shape[0])
+        return torch.randn(n, *self.input_shape, generator=source), self.target.random(n, source)
+
+
+def _alternate(order: npt.NDArray[np.integer], labels: npt.NDArray[np.generic]) -> npt.NDArray[np.integer]:
+    """Reorder so that classes take turns: first one of each, then the second of each, …"""
+    turn = np.zeros(len(labels), np.int64)
+    for label in np.unique(labels):
+        mine = np.flatnonzero(labels == label)
+        turn[mine] = np.arange(len(mine))
+    return order[np.argsort(turn, kind="stable")]
+
+
+def _fingerprint(task: Task) -> str:
+    """A digest of everything that a score can depend on."""
+    digest = hashlib.sha256()
+    digest.update(repr((task.input_shape, task.target, task.mean, task.std, task.vocabulary)).encode())
+    for part in (task.train, task.valid, task.test):
+        digest.update(b"|")
+        if part is not None:
+            for array in (part.x, part.y):
+                digest.update(repr((array.shape, array.dtype.str)).encode())
+                for start in range(0, len(array), 4096):
+                    digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,24 @@
+"""Search spaces: decisions, validity, canonical form, build, and the field's own notation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from trainless.core.registry import Registry
+
+if TYPE_CHECKING:
+    from trainless.spaces.space import Space
+
+registry: Registry[Callable[..., Space]] = Registry("space", "spaces")
+registry.add("nb201", "trainless.spaces.nb201:NasBench201")
+
+
+def space(name: str, **parameters: Any) -> Space:
+    """Look up a space by its name, with its parameters.
+
+    Example:
+        >>> space("nb201", channels=8, cells=1).name
+        'nb201'
+    """
+    return registry[name](**parameters)

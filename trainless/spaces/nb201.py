@@ -1,0 +1,341 @@
+"""NAS-Bench-201 in one, two and three dimensions (Dong & Yang, 2020)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from trainless.core.arch import Arch, Decision, Region, region_of
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, Zero, average, conv
+from trainless.spaces.space import Counts, Network, require_arch
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+NONE, SKIP, CONV1, CONV3, POOL = range(5)
+
+
+@dataclass(frozen=True)
+class NasBench201:
+    """Cells of four nodes and six edges, five operations on each: 15,625 archs.
+
+    The network is the benchmark's: a 3×3 stem, ``cells`` cells at C, 2C and 4C channels with residual
+    reductions between them, batch norm, ReLU, global average and a linear classifier.
+
+    Args:
+        channels: Width C of the first stage.
+        cells: Cells per stage N.
+
+    Example:
+        >>> space = NasBench201()
+        >>> arch = space.parse("|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
+        >>> arch
+        (3, 0, 0, 1, 0, 0)
+        >>> space.canonical(arch)
+        (0, 0, 0, 1, 0, 0)
+    """
+
+    channels: int = 16
+    cells: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "cells"):
+            if getattr(self, name) < 1:
+                raise InputError(f"nb201: {name}={getattr(self, name)} was given; expected at least 1")
+
+    @property
+    def name(self) -> str:
+        return "nb201"
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return _DECISIONS
+
+    def check(self, task: Task) -> None:
+        if not 1 <= task.dims <= 3 or task.vocabulary:
+            raise InputError(
+                f"nb201 takes signals, images and volumes; the task {task.name!r} has inputs of shape"
+                f" {task.input_shape}: choose another space (trainless list spaces)"
+            )
+        if min(task.input_shape[1:]) < 4:
+            raise InputError(
+                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nb201, which halves"
+                " them twice: at least 4 along every axis is needed (resize with --size)"
+            )
+
+    def valid(self, arch: Arch) -> bool:
+        return len(arch) == len(EDGES) and all(0 <= option < len(OPERATIONS) for option in arch)
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The smallest arch that computes the same function with the same learnable parts.
+
+        Skips are followed, sums and poolings are linear, edges that never reach the output go; a convolution
+        of a node that is always zero stays, because its norm's bias is learnt. Each convolution keeps its
+        own weights, so a shared convolution is never mistaken for two separate ones.
+        """
+        return _canonical(arch)
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        require_arch(self, arch)
+        return self.build_region(region_of(arch), task)
+
+    def build_region(self, region: Region, task: Task) -> nn.Module:
+        """The supernet of a region: the open operations of an edge are added up.
+
+        A region of singletons has the very layers of its arch, and modules are named by their operation, so
+        that the weights of a surviving operation can be carried over by name.
+        """
+        self.check(task)
+        for part, decision in zip(region, self.decisions, strict=True):
+            if not part or not part <= set(range(len(decision))):
+                raise InputError(f"nb201: the options {sorted(part)} of {decision.name!r} are not a non-empty choice")
+        return _Net(self, region, task)
+
+    def counts(self, arch: Arch, task: Task) -> Counts:
+        require_arch(self, arch)
+        self.check(task)
+        base, one, three = _base_counts(self.channels, self.cells, task.input_shape, task.target.outputs)
+        ones, threes = arch.count(CONV1), arch.count(CONV3)
+        return Counts(
+            base.params + ones * one.params + threes * three.params,
+            base.flops + ones * one.flops + threes * three.flops,
+            base.layers + ones * one.layers + threes * three.layers,
+        )
+
+    def scaled(self, channels: int, cells: int) -> NasBench201:
+        return NasBench201(channels, cells)
+
+    def parse(self, text: str) -> Arch:
+        groups = text.strip().split("+")
+        if len(groups) != 3:
+            raise InputError(f"nb201: {text!r} has {len(groups)} nodes between '+'; expected 3, such as {_EXAMPLE}")
+        arch = []
+        for node, group in enumerate(groups, start=1):
+            edges = [edge for edge in group.split("|") if edge]
+            if len(edges) != node:
+                raise InputError(f"nb201: node {node} ({group!r}) has {len(edges)} edges; expected {node}")
+            for source, edge in enumerate(edges):
+                operation, _, origin = edge.partition("~")
+                if operation not in OPERATIONS:
+                    raise InputError(
+                        f"nb201: {operation!r} in node {node} is not an operation: {', '.join(OPERATIONS)}"
+                    )
+                if origin != str(source):
+                    raise InputError(f"nb201: edge {edge!r} of node {node} should come from {source}")
+                arch.append(OPERATIONS.index(operation))
+        return tuple(arch)
+
+    def format(self, arch: Arch) -> str:
+        require_arch(self, arch)
+        edges = iter(arch)
+        nodes = [[f"{OPERATIONS[next(edges)]}~{source}" for source in range(node)] for node in (1, 2, 3)]
+        return "+".join(f"|{'|'.join(node)}|" for node in nodes)
+
+
+_DECISIONS = tuple(Decision(f"{source}->{target}", OPERATIONS) for source, target in EDGES)
+_EXAMPLE = "|nor_conv_3x3~0|+|skip_connect~0|none~1|+|avg_pool_3x3~0|none~1|skip_connect~2|"
+
+
+def live_edges(arch: Arch) -> tuple[bool, ...]:
+    """Which edges lie on a path from input to output that has no ``none``."""
+    forward, backward = {0}, {3}
+    for (source, target), option in zip(EDGES, arch, strict=True):
+        if option != NONE and source in forward:
+            forward.add(target)
+    for (source, target), option in reversed(list(zip(EDGES, arch, strict=True))):
+        if option != NONE and target in backward:
+            backward.add(source)
+    return tuple(
+        option != NONE and source in forward and target in backward
+        for (source, target), option in zip(EDGES, arch, strict=True)
+    )
+
+
+def has_dead_edges(arch: Arch) -> bool:
+    """Whether an edge other than ``none`` is cut off from input or output; 9,445 archs have none such.
+
+    Example:
+        >>> has_dead_edges((3, 0, 0, 1, 0, 0)), has_dead_edges((3, 3, 3, 1, 3, 3))
+        (True, False)
+    """
+    return any(option != NONE and not live for option, live in zip(arch, live_edges(arch), strict=True))
+
+
+class _Edge(nn.ModuleDict):
+    """The sum of the open operations of one edge."""
+
+    def __init__(self, dims: int, channels: int, options: frozenset[int]) -> None:
+        super().__init__({OPERATIONS[option]: _operation(option, dims, channels) for option in sorted(options)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, *rest = self.values()
+        total: Tensor = first(x)
+        for operation in rest:
+            total = total + operation(x)
+        return total
+
+
+def _operation(option: int, dims: int, channels: int) -> nn.Module:
+    if option == NONE:
+        return Zero()
+    if option == SKIP:
+        return nn.Identity()
+    if option == POOL:
+        return average(dims, 3, padding=1)
+    return ReluConvNorm(dims, channels, channels, 1 if option == CONV1 else 3)
+
+
+class _Cell(nn.Module):
+    def __init__(self, dims: int, channels: int, region: Region) -> None:
+        super().__init__()
+        self.edges = nn.ModuleList(_Edge(dims, channels, options) for options in region)
+
+    def forward(self, x: Tensor) -> Tensor:
+        nodes: list[Tensor] = [x]
+        edges = iter(self.edges)
+        for node in (1, 2, 3):
+            total = next(edges)(nodes[0])
+            for source in range(1, node):
+                total = total + next(edges)(nodes[source])
+            nodes.append(total)
+        return nodes[3]
+
+
+class _Reduction(nn.Module):
+    """The residual block that halves the size and doubles the channels."""
+
+    def __init__(self, dims: int, inputs: int) -> None:
+        super().__init__()
+        self.first = ReluConvNorm(dims, inputs, 2 * inputs, 3, 2)
+        self.second = ReluConvNorm(dims, 2 * inputs, 2 * inputs, 3)
+        self.shortcut = nn.Sequential(
+            AVERAGE[dims](2, 2, ceil_mode=True, count_include_pad=False), conv(dims, inputs, 2 * inputs, 1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut: Tensor = self.shortcut(x)
+        return shortcut + self.second(self.first(x))
+
+
+class _Net(Network):
+    def __init__(self, space: NasBench201, region: Region, task: Task) -> None:
+        super().__init__()
+        dims, channels = task.dims, space.channels
+        self.stem = nn.Sequential(conv(dims, task.input_shape[0], channels, 3), NORM[dims](channels))
+        blocks: list[nn.Module] = []
+        for stage in range(3):
+            if stage:
+                blocks.append(_Reduction(dims, channels))
+                channels *= 2
+            blocks += [_Cell(dims, channels, region) for _ in range(space.cells)]
+        self.blocks = nn.ModuleList(blocks)
+        self.last = nn.Sequential(NORM[dims](channels), nn.ReLU())
+        self.pool = GLOBAL[dims](1)
+        self.classifier = nn.Linear(channels, task.target.outputs)
+        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
+        return logits
+
+
+@functools.lru_cache(maxsize=64)
+def _base_counts(
+    channels: int, cells: int, input_shape: tuple[int, ...], outputs: int
+) -> tuple[Counts, Counts, Counts]:
+    """What every arch has, and what one 1×1 and one 3×3 edge add in all cells together."""
+    dims = len(input_shape) - 1
+    size = list(input_shape[1:])
+    params = 3**dims * input_shape[0] * channels + 2 * channels
+    flops = 3**dims * input_shape[0] * channels * math.prod(size)
+    layers = 3
+    edges = {1: [0, 0], 3: [0, 0]}
+    for stage in range(3):
+        if stage:
+            halved = [(length + 1) // 2 for length in size]
+            wide = 2 * channels
+            params += 3**dims * (channels * wide + wide * wide) + channels * wide + 4 * wide
+            flops += (3**dims * (channels * wide + wide * wide) + channels * wide) * math.prod(halved)
+            layers += 7
+            size, channels = halved, wide
+        for kernel, total in edges.items():
+            total[0] += cells * (kernel**dims * channels * channels + 2 * channels)
+            total[1] += cells * kernel**dims * channels * channels * math.prod(size)
+    params += 2 * channels + channels * outputs + outputs
+    flops += channels * outputs
+    one, three = (Counts(*edges[kernel], 3 * 3 * cells) for kernel in (1, 3))
+    return Counts(params, flops, layers + 4), one, three
+
+
+# --- canonical form ---------------------------------------------------------------------------------------------
+# A node's value is a sum: how often each term occurs. The terms are the input, a convolution (kernel, which one it is,
+# the value it reads) and an average pooling of a term, because pooling is linear.
+
+_Value = Counter[tuple[object, ...]]
+
+
+def _pooled(value: _Value) -> _Value:
+    return Counter({("pool", term): times for term, times in value.items()})
+
+
+def _frozen(value: _Value) -> tuple[object, ...]:
+    return tuple(sorted(value.items(), key=repr))
+
+
+def _output(arch: Arch, labels: dict[int, int]) -> tuple[object, ...]:
+    """The output node's value, each convolution labelled as told (by its edge where it is not)."""
+    values: list[_Value] = [Counter({("x",): 1})] + [Counter() for _ in range(3)]
+    for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
+        if option == SKIP:
+            values[target] += values[source]
+        elif option == POOL:
+            values[target] += _pooled(values[source])
+        elif option != NONE:
+            values[target][("conv", option, labels.get(edge, 0), _frozen(values[source]))] += 1
+    return _frozen(values[3])
+
+
+def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
+    """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
+    groups: dict[object, list[int]] = {}
+    values: list[_Value] = [Counter({("x",): 1})] + [Counter() for _ in range(3)]
+    for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
+        if option == SKIP:
+            values[target] += values[source]
+        elif option == POOL:
+            values[target] += _pooled(values[source])
+        elif option != NONE:
+            term = ("conv", option, _frozen(values[source]))
+            groups.setdefault(term, []).append(edge)
+            values[target][term] += 1
+    for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in groups.values())):
+        yield {
+            edge: label
+            for group, order in zip(groups.values(), orders, strict=True)
+            for edge, label in zip(group, order, strict=True)
+        }
+
+
+@functools.cache
+def _canonical(arch: Arch) -> Arch:
+    return _representatives()[arch]
+
+
+@functools.cache
+def _representatives() -> dict[Arch, Arch]:
+    first: dict[str, Arch] = {}
+    chosen: dict[Arch, Arch] = {}
+    for arch in itertools.product(range(len(OPERATIONS)), repeat=len(EDGES)):
+        signature = min(repr(_output(arch, labels)) for labels in _relabellings(arch))
+        chosen[arch] = first.setdefault(signature, arch)
+    return chosen
