@@ -1,1 +1,100 @@
-"""Design neural networks without training them."""
+"""Design neural networks without training them.
+
+The public names are imported when they are first used, so that ``import trainless`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainless.catalogue import (
+        list_proxies,
+        list_rankings,
+        list_searchers,
+        list_spaces,
+        list_tables,
+        list_tasks,
+        space,
+    )
+    from trainless.core.arch import Arch, Candidate, Decision, Region
+    from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
+    from trainless.core.scores import Record, Scores
+    from trainless.core.target import Target
+    from trainless.core.task import Task
+    from trainless.engine.evaluate import score
+    from trainless.engine.store import SqliteStore
+    from trainless.probe.probe import Probe, quantity
+    from trainless.proxies.proxy import Proxy, Setting, proxy
+    from trainless.spaces.protocol import Space
+    from trainless.tasks import task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arch",
+    "Candidate",
+    "Decision",
+    "InputError",
+    "Probe",
+    "Proxy",
+    "Record",
+    "Region",
+    "Scores",
+    "Setting",
+    "Space",
+    "SqliteStore",
+    "Target",
+    "Task",
+    "TrainlessError",
+    "UnknownName",
+    "Unscorable",
+    "list_proxies",
+    "list_rankings",
+    "list_searchers",
+    "list_spaces",
+    "list_tables",
+    "list_tasks",
+    "proxy",
+    "quantity",
+    "score",
+    "space",
+    "task",
+]
+
+_HOME = {
+    "core.arch": ("Arch", "Candidate", "Decision", "Region"),
+    "core.errors": ("InputError", "TrainlessError", "UnknownName", "Unscorable"),
+    "core.scores": ("Record", "Scores"),
+    "core.target": ("Target",),
+    "core.task": ("Task",),
+    "catalogue": (
+        "list_proxies",
+        "list_rankings",
+        "list_searchers",
+        "list_spaces",
+        "list_tables",
+        "list_tasks",
+        "space",
+    ),
+    "engine.evaluate": ("score",),
+    "engine.store": ("SqliteStore",),
+    "probe.probe": ("Probe", "quantity"),
+    "proxies.proxy": ("Proxy", "Setting", "proxy"),
+    "spaces.protocol": ("Space",),
+    "tasks": ("task",),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'trainless' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"trainless.{_MODULE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -35,8 +35,12 @@ class Registry(Generic[T]):
         self._external_loaded = False
 
     def add(self, name: str, value: T | str) -> None:
-        """Register a value, or where to import it from; a name can be taken only once."""
-        if name in self._entries:
+        """Register a value, or where to import it from; a name can be taken only once.
+
+        A value may take the place of the string that said where to import it from.
+        """
+        held = self._entries.get(name)
+        if held is not None and not (isinstance(held, str) and not isinstance(value, str)):
             raise TrainlessError(f"a {self.kind} called {name!r} is registered already: choose another name")
         self._entries[name] = value
 

@@ -21,11 +21,42 @@ PartName = Literal["train", "valid", "test"]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The inputs and labels of one split, as stored: ``x`` is ``(N, C, *spatial)`` and may be memory-mapped."""
+class Rows:
+    """Some rows of a memory-mapped array, in an order, read only when they are asked for.
 
-    x: Array
+    Example:
+        >>> rows = Rows(np.arange(12).reshape(6, 2), np.array([4, 1]))
+        >>> rows.shape, rows[1:].tolist()
+        ((2, 2), [[2, 3]])
+    """
+
+    source: Array
+    index: npt.NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array of these rows."""
+        return (len(self.index), *self.source.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """As of the source."""
+        return self.source.dtype
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, key: npt.NDArray[np.integer] | slice) -> Array:
+        return self.source[self.index[key]]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One split as stored: ``x`` is ``(N, C, *spatial)``, ``groups`` says who each sample came from, where known."""
+
+    x: Array | Rows
     y: Array
+    groups: Array | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -114,8 +145,8 @@ class Task:
         """Normalised inputs and labels of some samples of a split."""
         part = self.part(name)
         if self.vocabulary:
-            return torch.as_tensor(np.asarray(part.x[index], np.int64)), torch.as_tensor(
-                np.asarray(part.y[index], np.int64)
+            return torch.from_numpy(np.array(part.x[index], np.int64)), torch.from_numpy(
+                np.array(part.y[index], np.int64)
             )
         shape = (1, -1, *[1] * self.dims)
         x = np.asarray(part.x[index], np.float32)
@@ -129,7 +160,7 @@ class Task:
         if self.train is None:
             return self._noise_batch(n, seed)
         y = np.asarray(self.part(part).y)
-        order = np.random.default_rng([seed, zlib.crc32(b"batch")]).permutation(len(y))
+        order: npt.NDArray[np.integer] = np.random.default_rng([seed, zlib.crc32(b"batch")]).permutation(len(y))
         if self.target.kind in ("binary", "multiclass"):
             order = _alternate(order, y[order])
         take = np.resize(order, n)
@@ -144,7 +175,7 @@ class Task:
 
 
 def _alternate(order: npt.NDArray[np.integer], labels: npt.NDArray[np.generic]) -> npt.NDArray[np.integer]:
-    """Reorder so that classes take turns: first one of each, then the second of each, …"""
+    """Reorder so that classes take turns: first one of each, then the second of each, and so on."""
     turn = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
         mine = np.flatnonzero(labels == label)
@@ -161,6 +192,7 @@ def _fingerprint(task: Task) -> str:
         if part is not None:
             for array in (part.x, part.y):
                 digest.update(repr((array.shape, array.dtype.str)).encode())
-                for start in range(0, len(array), 4096):
-                    digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
+                step = max(1, 2**23 // max(1, int(np.prod(array.shape[1:]))))
+                for start in range(0, len(array), step):
+                    digest.update(np.ascontiguousarray(array[start : start + step]).data)
     return digest.hexdigest()[:16]

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
-    from trainless.spaces.space import Space
+    from trainless.spaces.protocol import Space
 
 registry: Registry[Callable[..., Space]] = Registry("space", "spaces")
 registry.add("nb201", "trainless.spaces.nb201:NasBench201")
+registry.add("nb101", "trainless.spaces.nb101:NasBench101")
+for _family in ("darts", "enas", "pnas", "nasnet", "amoeba"):
+    registry.add(_family, f"trainless.spaces.nds:{_family}")
+registry.add("mobilenet", "trainless.spaces.mobilenet:MobileNet")
+registry.add("mobilenet-small", "trainless.spaces.mobilenet:small_mobilenet")
+registry.add("recurrent", "trainless.spaces.recurrent:Recurrent")
+registry.add("nats-size", "trainless.spaces.sizes:Sizes")
+registry.add("transformer", "trainless.spaces.transformer:Transformer")
 
 
 def space(name: str, **parameters: Any) -> Space:

@@ -15,7 +15,8 @@ from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, Zero, average, conv
-from trainless.spaces.space import Counts, Network, require_arch
+from trainless.spaces.protocol import Counts, Network, require_arch
+from trainless.spaces.sketch import Graph, edge_cell
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
@@ -98,6 +99,16 @@ class NasBench201:
                 raise InputError(f"nb201: the options {sorted(part)} of {decision.name!r} are not a non-empty choice")
         return _Net(self, region, task)
 
+    def build_cell(self, arch: Arch, dims: int) -> nn.Module:
+        require_arch(self, arch)
+        return self.build_cell_region(region_of(arch), dims)
+
+    def build_cell_region(self, region: Region, dims: int) -> nn.Module:
+        """The single cell of a region: what pruning a supernet by linear regions looks at."""
+        return nn.Sequential(
+            _Cell(dims, 1, region), NORM[dims](1), nn.ReLU(), GLOBAL[dims](1), nn.Flatten(), nn.Linear(1, 2)
+        )
+
     def counts(self, arch: Arch, task: Task) -> Counts:
         require_arch(self, arch)
         self.check(task)
@@ -108,6 +119,10 @@ class NasBench201:
             base.flops + ones * one.flops + threes * three.flops,
             base.layers + ones * one.layers + threes * three.layers,
         )
+
+    def sketch(self, arch: Arch) -> tuple[Graph, ...]:
+        """The cell, for drawing."""
+        return (edge_cell("cell", EDGES, [OPERATIONS[option] for option in arch], hide="none"),)
 
     def scaled(self, channels: int, cells: int) -> NasBench201:
         return NasBench201(channels, cells)
@@ -220,8 +235,8 @@ class _Reduction(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        shortcut: Tensor = self.shortcut(x)
-        return shortcut + self.second(self.first(x))
+        result: Tensor = self.shortcut(x) + self.second(self.first(x))
+        return result
 
 
 class _Net(Network):
@@ -273,7 +288,7 @@ def _base_counts(
             total[1] += cells * kernel**dims * channels * channels * math.prod(size)
     params += 2 * channels + channels * outputs + outputs
     flops += channels * outputs
-    one, three = (Counts(*edges[kernel], 3 * 3 * cells) for kernel in (1, 3))
+    one, three = (Counts(edges[kernel][0], edges[kernel][1], 3 * 3 * cells) for kernel in (1, 3))
     return Counts(params, flops, layers + 4), one, three
 
 
@@ -281,7 +296,13 @@ def _base_counts(
 # A node's value is a sum: how often each term occurs. The terms are the input, a convolution (kernel, which one it is,
 # the value it reads) and an average pooling of a term, because pooling is linear.
 
-_Value = Counter[tuple[object, ...]]
+_Term = tuple[object, ...]
+_Value = Counter[_Term]
+
+
+def _inputs() -> list[_Value]:
+    """Node values before any edge: the input itself, then three empty sums."""
+    return [Counter({("x",): 1}), Counter(), Counter(), Counter()]
 
 
 def _pooled(value: _Value) -> _Value:
@@ -294,7 +315,7 @@ def _frozen(value: _Value) -> tuple[object, ...]:
 
 def _output(arch: Arch, labels: dict[int, int]) -> tuple[object, ...]:
     """The output node's value, each convolution labelled as told (by its edge where it is not)."""
-    values: list[_Value] = [Counter({("x",): 1})] + [Counter() for _ in range(3)]
+    values = _inputs()
     for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
         if option == SKIP:
             values[target] += values[source]
@@ -308,7 +329,7 @@ def _output(arch: Arch, labels: dict[int, int]) -> tuple[object, ...]:
 def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
     """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
     groups: dict[object, list[int]] = {}
-    values: list[_Value] = [Counter({("x",): 1})] + [Counter() for _ in range(3)]
+    values = _inputs()
     for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
         if option == SKIP:
             values[target] += values[source]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -16,12 +17,32 @@ def conv(
 ) -> nn.Module:
     """A convolution without bias that keeps the size at stride 1."""
     padding = dilation * (kernel - 1) // 2
-    return CONV[dims](inputs, outputs, kernel, stride, padding, dilation, groups, bias=False)
+    made: nn.Module = CONV[dims](inputs, outputs, kernel, stride, padding, dilation, groups, bias=False)
+    return made
 
 
 def average(dims: int, kernel: int, stride: int = 1, padding: int = 0) -> nn.Module:
     """Average pooling that does not count the padding."""
-    return AVERAGE[dims](kernel, stride, padding, count_include_pad=False)
+    if dims == 3 and padding:
+        return _AverageVolumes(kernel, stride, padding)
+    made: nn.Module = AVERAGE[dims](kernel, stride, padding, count_include_pad=False)
+    return made
+
+
+class _AverageVolumes(nn.AvgPool3d):
+    """Average pooling of volumes; PyTorch's refuses any that is smaller than the kernel, padding or not."""
+
+    def __init__(self, kernel: int, stride: int, padding: int) -> None:
+        super().__init__(kernel, stride, padding, count_include_pad=False)
+        self.sides = (kernel, stride, padding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel, stride, padding = self.sides
+        if min(x.shape[2:]) >= kernel:
+            return super().forward(x)
+        around = (padding,) * 6
+        inside = F.pad(x.new_ones(1, 1, *x.shape[2:]), around)
+        return F.avg_pool3d(F.pad(x, around), kernel, stride) / F.avg_pool3d(inside, kernel, stride)
 
 
 class ReluConvNorm(nn.Sequential):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -88,6 +88,15 @@ class Scalable(Space, Protocol):
         ...
 
 
+@runtime_checkable
+class CellSpace(Space, Protocol):
+    """A space whose cell can stand alone: TE-NAS counts linear regions on a single cell of one channel."""
+
+    def build_cell(self, arch: Arch, dims: int) -> nn.Module:
+        """One cell of one channel, norm, ReLU, pooling and a classifier of two outputs, without a stem."""
+        ...
+
+
 class Network(nn.Module):
     """A network of a space: it names the modules between which information flows block by block.
 
@@ -106,9 +115,10 @@ def key(space: Space) -> str:
         >>> key(space("nb201", channels=8))
         'nb201(channels=8, cells=5)'
     """
-    if not dataclasses.is_dataclass(space):
+    described: Any = space
+    if not dataclasses.is_dataclass(described):
         return space.name
-    fields = [(field.name, getattr(space, field.name)) for field in dataclasses.fields(space) if field.init]
+    fields = [(field.name, getattr(space, field.name)) for field in dataclasses.fields(described) if field.init]
     return f"{space.name}({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
 

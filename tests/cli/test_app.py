@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Answer
+from trainless.catalogue import REGISTRIES
+from trainless.cli.progress import tracked
+
+Call = Callable[..., Answer]
+
+
+def test_help_answers_in_half_a_second_without_torch() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "trainless", "--help"], check=True, capture_output=True)
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.5
+    check = "import sys, trainless, trainless.cli; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_help_names_the_verbs(trainless: Call) -> None:
+    answer = trainless("--help")
+    assert answer.code == 0
+    assert all(verb in answer.out for verb in ("score", "list", "demo"))
+    assert trainless("--version").out == "trainless 0.1.0\n"
+
+
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_everything_with_a_name_is_listed_with_its_meaning(trainless: Call, kind: str) -> None:
+    answer = trainless("list", kind, "--json")
+    assert answer.code == 0, answer.err
+    rows = json.loads(answer.out)
+    assert rows
+    assert all(row["meaning"] for row in rows)
+
+
+def test_a_list_can_be_narrowed(trainless: Call) -> None:
+    answer = trainless("list", "proxies", "grad_*")
+    assert answer.out.startswith("grad_norm")
+    assert len(answer.out.splitlines()) == 1
+
+
+def test_the_demo_ranks_and_draws(trainless: Call, tmp_path: Path) -> None:
+    answer = trainless("demo", "--count", "4", "--out", "demo")
+    assert answer.code == 0, answer.err
+    assert "The best 4 of 4" in answer.out
+    assert "The winner is |" in answer.out
+    lines = (tmp_path / "demo" / "leaderboard.csv").read_text().splitlines()
+    assert len(lines) == 5
+    assert (tmp_path / "demo" / "best.svg").read_text().startswith("<svg")
+    assert (tmp_path / "demo" / "best.png").read_bytes().startswith(b"\x89PNG")
+    again = trainless("demo", "--count", "4", "--out", "demo")
+    assert (tmp_path / "demo" / "leaderboard.csv").read_text().splitlines() == lines
+    assert again.out == answer.out
+
+
+def test_a_bar_appears_once_it_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(tracked(range(3), 3, "quick")) == [0, 1, 2]
+    assert "quick" not in capsys.readouterr().err
+    monkeypatch.setattr("trainless.cli.progress.PATIENCE_SECONDS", 0.01)
+    for _ in tracked(range(3), 3, "slowly"):
+        time.sleep(0.05)
+    shown = capsys.readouterr().err
+    assert "slowly" in shown
+    assert "3/3" in shown

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.spaces import moves
+from trainless.spaces.custom import Code, load, space_from
+from trainless.spaces.protocol import Space, key
+
+USER_FILE = """\
+from torch import nn
+
+from trainless.spaces.custom import space_from
+
+
+def net(choices, task):
+    conv = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[task.dims]
+    activation = {"relu": nn.ReLU, "gelu": nn.GELU}[choices["activation"]]
+    layers, inputs = [], task.input_shape[0]
+    for _ in range(choices["depth"]):
+        layers += [conv(inputs, choices["width"], choices["kernel"], padding="same"), activation()]
+        inputs = choices["width"]
+    pool = {1: nn.AdaptiveAvgPool1d, 2: nn.AdaptiveAvgPool2d, 3: nn.AdaptiveAvgPool3d}[task.dims](1)
+    return nn.Sequential(*layers, pool, nn.Flatten(), nn.Linear(inputs, task.target.outputs))
+
+
+def affordable(choices):
+    return choices["depth"] * choices["width"] <= 64
+
+
+my_space = space_from(
+    net,
+    {"depth": [1, 2, 4], "width": [8, 16, 32], "kernel": [3, 5], "activation": ["relu", "gelu"]},
+    valid=affordable,
+    name="plain",
+)
+a_number = 3
+
+
+def make():
+    return my_space
+"""
+TASK = Task.noise((3, 8, 8), classes=4)
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_file.py"
+    path.write_text(USER_FILE)
+    return path
+
+
+def test_thirty_lines_make_a_space_that_searches(user_file: Path) -> None:
+    assert len([line for line in USER_FILE.split("a_number")[0].splitlines() if line.strip()]) <= 30
+    space = load(f"{user_file}:my_space")
+    assert isinstance(space, Space)
+    archs = list(moves.enumerate_archs(space))
+    assert len(archs) == (3 + 3 + 2) * 2 * 2
+    arch = moves.sample(space, np.random.default_rng(0))
+    for shape in [(3, 8, 8), (2, 20), (1, 5, 5, 5)]:
+        task = Task.noise(shape, classes=4)
+        assert space.build(arch, task)(task.batch(2, seed=0)[0]).shape == (2, 4)
+    assert space.parse(space.format(arch)) == arch
+
+
+def test_choices_keep_their_types() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def net(choices: dict[str, Any]) -> nn.Module:
+        seen.append(choices)
+        return nn.Linear(1, choices["n"])
+
+    space = space_from(net, {"n": [1, 2], "rate": [0.5], "bias": [True, False], "kind": ["a"]})
+    assert space.name == "net"
+    space.build(space.parse("kind=a,bias=False,rate=0.5,n=2"), TASK)
+    assert seen == [{"n": 2, "rate": 0.5, "bias": False, "kind": "a"}]
+
+
+def test_key_changes_with_options_and_code_and_with_nothing_else(user_file: Path) -> None:
+    first, again = load(f"{user_file}:my_space"), load(f"{user_file}:make")
+    assert key(first) == key(again)
+    user_file.write_text(USER_FILE.replace("[8, 16, 32]", "[8, 16]"))
+    fewer = load(f"{user_file}:my_space")
+    user_file.write_text(USER_FILE.replace('padding="same"', "padding=0"))
+    other = load(f"{user_file}:my_space")
+    assert len({key(first), key(fewer), key(other)}) == 3
+
+
+def test_code_without_source_has_a_name_too() -> None:
+    assert repr(Code(len)).startswith("len#")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("nb201", "does not name a space; expected my_file.py:my_space"),
+        ("absent.py:space", "there is no file 'absent.py'"),
+        ("{file}:other", "has no 'other'; its spaces are: my_space"),
+        ("{file}:a_number", "is int, not a space: make one with"),
+        ("{file}:net", r"could not be run: TypeError: net\(\) missing 2 required"),
+        ("no_such_package.spaces:mine", "could not be run: ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+)
+def test_what_is_wrong_with_a_reference_is_said(user_file: Path, reference: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load(reference.format(file=user_file))
+
+
+def test_a_file_that_fails_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0")
+    with pytest.raises(InputError, match=r"broken.py could not be run: ZeroDivisionError"):
+        load(f"{path}:space")
+
+
+def test_what_is_wrong_with_decisions_is_said() -> None:
+    def net(choices: dict[str, Any]) -> nn.Module:
+        return nn.Linear(1, 1)
+
+    with pytest.raises(InputError, match="no decisions were given"):
+        space_from(net, {})
+    with pytest.raises(InputError, match=r"options \[1, '1'\] of 'a' have to be a list of different values"):
+        space_from(net, {"a": [1, "1"]})
+    with pytest.raises(InputError, match="options 'ab' of 'a'"):
+        space_from(net, {"a": "ab"})
+    with pytest.raises(InputError, match="'x=1' cannot name a decision"):
+        space_from(net, {"x=1": [1]})
+
+
+def test_what_is_wrong_with_a_build_is_said() -> None:
+    space = space_from(lambda choices: torch.zeros(1), {"a": [1]}, name="wrong")  # type: ignore[arg-type,return-value]
+    with pytest.raises(InputError, match=r"returned Tensor for a=1; expected a torch.nn.Module"):
+        space.build((0,), TASK)
+    with pytest.raises(InputError, match="a=2 was given; expected one of 1"):
+        space.parse("a=2")

@@ -1,0 +1,1 @@
+"""The scoreboard: tabular benchmarks, honest statistics, and published results that can be run again."""

@@ -1,0 +1,137 @@
+"""How well a ranking picks: nDCG, overlaps of the top, best of N, regret — for many bootstrap draws at a time.
+
+Where scores are tied, the statistic is its mean over all orders of the equals, so that it does not depend on the order
+in which networks happen to be listed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainless.bench.order import Counted, Floats, Sample
+
+
+def ndcg(sample: Sample, top: int = 1000) -> Floats:
+    """Normalised discounted cumulative gain at ``top`` of each draw (VKDNW, equation 14).
+
+    nDCG_P = 1/Z Σ_{j≤P} (2^acc_{k_j} − 1) / log₂(1 + j), with accuracies in percent as the published program has them
+    (2^94!) and Z the same sum of the perfect order. The gains are divided by the largest one, so that nothing
+    overflows. The program takes equal scores in an arbitrary order (``ignore_ties=True``); this is the mean over all
+    such orders, which is scikit-learn's value without that option. Without ties the two are the same.
+
+    Example:
+        >>> from trainless.bench.order import sample_of
+        >>> accuracy = np.arange(10.0, 101.0, 10.0)
+        >>> damaged = accuracy[[0, 1, 2, 3, 4, 5, 8, 9, 6, 7]]
+        >>> ndcg(sample_of(damaged, accuracy), top=5).round(3)
+        array([0.5])
+    """
+    best = sample.accuracy.max()
+    gains = np.exp2(sample.accuracy - best) - np.exp2(-best)
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, top + 2)))])
+    found, ideal = (_discounted(by, gains, discounts) for by in (sample.by_score, sample.by_truth))
+    return np.divide(found, ideal, out=np.full_like(found, np.nan), where=ideal > 0)
+
+
+def _discounted(by: Counted, gains: Floats, discounts: Floats) -> Floats:
+    """The sum of gains, each group's mean gain at each of its places among the first."""
+    top = len(discounts) - 1
+    groups = by.reach(top)
+    places = np.minimum([by.begins[:groups], by.ends[:groups]], top).astype(np.intp)
+    share = discounts[places[1]] - discounts[places[0]]
+    return np.asarray((_means(by, gains, groups) * share).sum(axis=0))
+
+
+def _means(by: Counted, values: Floats, groups: int) -> Floats:
+    """Each group's mean; 0 where a draw has none of it."""
+    sizes = by.sizes[:groups]
+    return np.divide(by.sums(values, groups), sizes, out=np.zeros_like(sizes), where=sizes > 0)
+
+
+def top_overlap(sample: Sample, share: float = 0.1) -> Floats:
+    """The fraction of the best ``share`` of networks that are in the best ``share`` by score (top-10 %/top-10 %)."""
+    wanted = np.maximum(np.floor(sample.by_truth.total * share + 1e-9), 1)
+    excellent = _at_least(sample.by_truth, wanted)
+    return _caught(sample, wanted, wanted) / excellent
+
+
+def top_hits(sample: Sample, count: int = 64, share: float = 0.05) -> Floats:
+    """How many of the first ``count`` by score are among the best ``share`` of networks (top-64/top-5 %)."""
+    wanted = np.maximum(np.floor(sample.by_truth.total * share + 1e-9), 1)
+    return _caught(sample, np.minimum(count, sample.by_score.total), wanted)
+
+
+def _at_least(by: Counted, wanted: Floats) -> Floats:
+    """How many networks are at least as good as the last one wanted."""
+    return np.asarray(np.where(by.begins < wanted, by.sizes, 0).sum(axis=0))
+
+
+def _caught(sample: Sample, chosen: Floats, wanted: Floats) -> Floats:
+    """Of the first ``chosen`` by score, those at least as good as the last one ``wanted``."""
+    by = sample.by_score
+    groups = by.reach(chosen)
+    sizes = by.sizes[:groups]
+    share = np.divide(chosen - by.begins[:groups], sizes, out=np.zeros_like(sizes), where=sizes > 0).clip(0, 1)
+    stop = int(by.order.starts[groups]) if groups < len(by.order.starts) else None
+    members = by.order.best_first[:stop]
+    excellent = sample.by_truth.begins[sample.truth.group[members]] < wanted
+    weights = sample.weights[members] * excellent
+    return np.asarray((weights * share[by.order.group[members]]).sum(axis=0))
+
+
+def best_of(sample: Sample, count: int) -> tuple[Floats, Floats]:
+    """Mean and deviation of the accuracy of the best by score among ``count`` networks drawn at random.
+
+    Of N networks without replacement, the best of ``count`` is one of the first c with probability
+    1 − C(N − c, count) / C(N, count): the moments are exact, the limit of infinitely many draws. NaN where a draw has
+    fewer than ``count`` networks.
+    """
+    by = sample.by_score
+    enough = by.total >= count
+    alive = _survival(by.total, count)
+    groups = by.reach(len(alive) - 1)
+    places = np.minimum([by.begins[:groups], by.ends[:groups]], len(alive) - 1).astype(np.intp)
+    chance = np.take_along_axis(alive, places[0], axis=0) - np.take_along_axis(alive, places[1], axis=0)
+    mean, square = (
+        (chance * _means(by, values, groups)).sum(axis=0) for values in (sample.accuracy, sample.accuracy**2)
+    )
+    deviation = np.sqrt(np.maximum(square - mean**2, 0))
+    return np.where(enough, mean, np.nan), np.where(enough, deviation, np.nan)
+
+
+def _survival(totals: Floats, count: int) -> Floats:
+    """The chance that none of the first c networks is drawn, for c from 0 until it is below 1e-15 in every draw."""
+    steps = int(min(totals.max(), np.ceil(35 * totals.max() / count)))
+    passed = np.arange(steps)[:, None]
+    left = np.maximum(totals - count - passed, 0) / np.maximum(totals - passed, 1)
+    return np.concatenate([np.ones((1, len(totals))), np.cumprod(left, axis=0)])
+
+
+def regret(sample: Sample) -> Floats:
+    """The best accuracy there is less that of the network with the best score."""
+    by = sample.by_score
+    draws = np.arange(sample.weights.shape[1])
+    first = np.argmax(by.ends > 0, axis=0)
+    chosen = _means(by, sample.accuracy, int(first.max()) + 1)[first, draws]
+    best = np.argmax(sample.by_truth.ends > 0, axis=0)
+    return np.asarray(sample.accuracy[sample.truth.best_first[sample.truth.starts[best]]] - chosen)
+
+
+def draw_best_of(
+    scores: Floats, accuracy: Floats, count: int, *, draws: int = 500, seed: int = 0
+) -> tuple[float, float]:
+    """The papers' protocol: draw ``count`` networks, take the best by score, ``draws`` times; mean and deviation.
+
+    Failures are drawn too and taken only if there is nothing else; equal scores are taken at random.
+
+    Example:
+        >>> draw_best_of(np.array([1.0, 2.0]), np.array([50.0, 60.0]), 2)
+        (60.0, 0.0)
+    """
+    rng = np.random.default_rng(seed)
+    picks = np.empty(draws)
+    for draw in range(draws):
+        drawn = rng.choice(len(scores), count, replace=False)
+        known = np.where(np.isfinite(scores[drawn]), scores[drawn], -np.inf)
+        picks[draw] = accuracy[rng.choice(drawn[known == known.max()])]
+    return float(picks.mean()), float(picks.std())

@@ -1,0 +1,182 @@
+"""Files of the data directory: where they are, whether they are what they should be, and their columns."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import gzip
+import hashlib
+import itertools
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.core.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+SUMS = "SHA256SUMS"
+_ROWS = 1000
+
+
+def data_directory() -> Path:
+    """The directory of tables: ``$TRAINLESS_DATA``, or ``trainless/data`` in the user's cache."""
+    if folder := os.environ.get("TRAINLESS_DATA"):
+        return Path(folder)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("trainless") / "data"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of the data directory, and what to tell somebody who does not have it.
+
+    Args:
+        path: Where it is, relative to the data directory.
+        about: What it is.
+        origin: Where it comes from.
+        text: Names of the columns that are not numbers.
+    """
+
+    path: str
+    about: str
+    origin: str
+    text: tuple[str, ...] = ()
+
+    def locate(self) -> Path:
+        """The verified file.
+
+        Raises:
+            InputError: It is missing, or is not the file whose checksum ``SHA256SUMS`` has.
+        """
+        folder = data_directory()
+        file = folder / self.path
+        if not file.is_file():
+            raise InputError(
+                f"{self.path} is not in the data directory {folder}: it is {self.about}, from {self.origin};"
+                f" put it at {file}, or set TRAINLESS_DATA to the directory that has it"
+            )
+        verify(file, folder)
+        return file
+
+
+def verify(file: Path, folder: Path) -> None:
+    """Raise InputError where a file differs from its line in the folder's ``SHA256SUMS``; no line, no check."""
+    expected = checksums(folder).get(file.relative_to(folder).as_posix())
+    if expected is None:
+        return
+    found = digest(file)
+    if found != expected:
+        raise InputError(
+            f"{file} has the SHA-256 checksum {found[:12]}…, but {SUMS} expects {expected[:12]}…: the file is damaged"
+            f" or another version; fetch it again, or correct its line in {folder / SUMS} if it was changed on purpose"
+        )
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Relative path to checksum, from the folder's ``SHA256SUMS``; empty where it has none."""
+    sums = folder / SUMS
+    if not sums.is_file():
+        return {}
+    lines = (line.split(maxsplit=1) for line in sums.read_text().splitlines() if line.strip())
+    return {path.strip().lstrip("*").removeprefix("./"): value for value, path in lines}
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 checksum of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of one CSV file: numbers, NaN where a field is empty, and text."""
+
+    path: str
+    numbers: dict[str, Floats]
+    text: dict[str, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return max(map(len, (*self.numbers.values(), *self.text.values())), default=0)
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """A column of text."""
+        self._require(name, self.text)
+        return self.text[name]
+
+    def floats(self, name: str) -> Floats:
+        """A column of numbers."""
+        self._require(name, self.numbers)
+        return self.numbers[name]
+
+    def _require(self, name: str, names: Iterable[str]) -> None:
+        if name not in names:
+            raise InputError(f"{self.path} has no column {name!r}; its columns are: {', '.join(names)}")
+
+
+def read_columns(file: Path, text: Collection[str] = ()) -> Columns:
+    """Read a CSV file, compressed by gzip if its name ends in ``.gz``, a few rows at a time.
+
+    Args:
+        file: The file.
+        text: The columns that are text; all others are numbers.
+    """
+    numbers: dict[str, list[Floats]] = {}
+    strings: dict[str, list[str]] = {}
+    with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
+        reader = csv.reader(stream)
+        header = next(reader, [])
+        while rows := list(itertools.islice(reader, _ROWS)):
+            if wrong := next((row for row in rows if len(row) != len(header)), None):
+                raise InputError(
+                    f"{file}: a row has {len(wrong)} fields, but the header has {len(header)}: {wrong[:3]}"
+                )
+            for name, values in zip(header, zip(*rows, strict=True), strict=True):
+                if name in text:
+                    strings.setdefault(name, []).extend(values)
+                else:
+                    numbers.setdefault(name, []).append(_numbers(file, name, values))
+    joined = {name: np.concatenate(parts) for name, parts in numbers.items()}
+    return Columns(file.name, joined, {name: tuple(values) for name, values in strings.items()})
+
+
+def _numbers(file: Path, name: str, values: Iterable[str]) -> Floats:
+    try:
+        return np.array([value or "nan" for value in values], np.float64)
+    except ValueError as error:
+        raise InputError(f"column {name!r} of {file} should hold numbers: {error}") from None
+
+
+def write_columns(file: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Path:
+    """Write a CSV file that ``read_columns`` reads, and its line in ``SHA256SUMS`` where its folder keeps one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(file, "wt", newline="") if file.suffix == ".gz" else file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(header)
+        writer.writerows(rows)
+    for folder in file.parents[:2]:
+        _record(file, folder)
+    return file
+
+
+def _record(file: Path, folder: Path) -> None:
+    if not (folder / SUMS).is_file():
+        return
+    known = checksums(folder) | {file.relative_to(folder).as_posix(): digest(file)}
+    (folder / SUMS).write_text("".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
+
+
+@functools.lru_cache(maxsize=4)
+def _cached(file: Path, text: tuple[str, ...], changed: int) -> Columns:
+    """The columns of a file as it was at a time of change, kept for the next group of columns that wants it."""
+    return read_columns(file, text)
+
+
+def columns_of(file: DataFile) -> Columns:
+    """The columns of a verified data file."""
+    path = file.locate()
+    return _cached(path, file.text, path.stat().st_mtime_ns)

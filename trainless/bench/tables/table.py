@@ -1,0 +1,146 @@
+"""One type for every tabular benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.core.arch import Arch
+from trainless.core.errors import InputError, UnknownName
+from trainless.bench.tables.files import Floats
+
+
+class Key(NamedTuple):
+    """What a column holds: a metric of a task after so many epochs; 0 epochs where training plays no part."""
+
+    task: str
+    metric: str
+    fidelity: int = 0
+
+
+Group = Callable[[], Mapping[Key, Floats]]
+"""Loads some columns, each with one value per arch in the table's order."""
+
+
+def own_notation(text: str) -> str:
+    """The key of a notation that is unique but for spaces."""
+    return "".join(text.split())
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The trained accuracies, times and costs of many archs.
+
+    Args:
+        name: The registered name.
+        space: Name of the search space whose archs these are.
+        archs: The archs in the space's own notation, in the table's order.
+        groups: Loaders of columns by the keys they provide; a group is read when one of its columns is asked for.
+        keys: What an arch is found by; as a rule its notation without spaces.
+        key: Turns any notation of an arch, also one of a twin, into what it is found by.
+        numbers: Further names of archs, such as the numbers of their recipes.
+
+    Example:
+        >>> columns = {Key("toy", "test", 9): np.array([80.0, 90.0])}
+        >>> table = Table("toy", "letters", ("a", "b"), {frozenset(columns): lambda: columns})
+        >>> table.query("b", "toy", "test", 9), table.query("a", "toy", "test")
+        (90.0, 80.0)
+        >>> table.column("toy", "test")
+        array([80., 90.])
+    """
+
+    name: str
+    space: str
+    archs: tuple[str, ...]
+    groups: Mapping[frozenset[Key], Group]
+    keys: tuple[str, ...] = ()
+    key: Callable[[str], str] = own_notation
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    _loaded: dict[Key, Floats] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.archs)
+
+    @cached_property
+    def columns(self) -> tuple[Key, ...]:
+        """Everything that can be asked for, sorted."""
+        return tuple(sorted(key for keys in self.groups for key in keys))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, sorted."""
+        return tuple(sorted({key.task for key in self.columns}))
+
+    def metrics(self, task: str) -> tuple[str, ...]:
+        """The metrics of a task, sorted."""
+        return tuple(sorted({key.metric for key in self.columns if key.task == task}))
+
+    def fidelities(self, task: str, metric: str) -> tuple[int, ...]:
+        """The numbers of epochs after which a metric is known, ascending."""
+        if task not in self.tasks:
+            raise UnknownName(f"table {self.name} has no task {task!r}; its tasks are: {', '.join(self.tasks)}")
+        if metric not in self.metrics(task):
+            raise UnknownName(
+                f"table {self.name} has no metric {metric!r} of {task}; there are: {', '.join(self.metrics(task))}"
+            )
+        return tuple(key.fidelity for key in self.columns if key[:2] == (task, metric))
+
+    def column(self, task: str, metric: str, fidelity: int | None = None) -> Floats:
+        """One value per arch in the order of ``archs``, read-only, NaN where the benchmark has none.
+
+        Args:
+            task: The dataset.
+            metric: Such as ``"test"``.
+            fidelity: Epochs of training; the most that there are when left out.
+        """
+        known = self.fidelities(task, metric)
+        if fidelity is None:
+            fidelity = known[-1]
+        if fidelity not in known:
+            raise InputError(
+                f"table {self.name} has {metric} of {task} after {', '.join(map(str, known))} epochs, not {fidelity}"
+            )
+        return self._column(Key(task, metric, fidelity))
+
+    def query(self, arch: str | Arch, task: str, metric: str, fidelity: int | None = None) -> float:
+        """One value of one arch, in any notation of it or as options."""
+        return float(self.column(task, metric, fidelity)[self.index(arch)])
+
+    def index(self, arch: str | Arch) -> int:
+        """The row of an arch."""
+        text = arch if isinstance(arch, str) else self._format(arch)
+        row = self._rows.get(own_notation(text))
+        if row is None and (row := self._rows.get(self.key(text))) is None:
+            raise InputError(
+                f"table {self.name} does not have {text!r}; it has {len(self):,} archs of the space {self.space},"
+                f" such as {self.archs[0]!r}"
+            )
+        return row
+
+    def rows(self, archs: Iterable[str | Arch]) -> npt.NDArray[np.intp]:
+        """The rows of many archs."""
+        return np.array([self.index(arch) for arch in archs], np.intp)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        keys = self.keys or tuple(map(self.key, self.archs))
+        notations = {own_notation(arch): row for row, arch in enumerate(self.archs)}
+        return {**self.numbers, **notations, **{key: row for row, key in enumerate(keys)}}
+
+    def _column(self, key: Key) -> Floats:
+        if key not in self._loaded:
+            load = next(load for keys, load in self.groups.items() if key in keys)
+            for found, values in load().items():
+                values.setflags(write=False)
+                self._loaded[found] = values
+        return self._loaded[key]
+
+    def _format(self, arch: Arch) -> str:
+        from trainless.spaces import space
+
+        return space(self.space).format(arch)

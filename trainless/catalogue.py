@@ -1,0 +1,126 @@
+"""Everything that has a name, by kind: what can be listed, and one line on each."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from trainless.core.errors import InputError, UnknownName
+from trainless.core.registry import Registry
+
+if TYPE_CHECKING:
+    from trainless.spaces.protocol import Space
+
+REGISTRIES = {
+    "proxies": "trainless.proxies",
+    "rankings": "trainless.ranking",
+    "searchers": "trainless.search",
+    "spaces": "trainless.spaces",
+    "tables": "trainless.bench.tables",
+    "tasks": "trainless.tasks",
+}
+
+
+def registry_of(kind: str) -> Registry[Any]:
+    """The registry of a kind, such as ``"proxies"``.
+
+    Example:
+        >>> registry_of("spaces").kind
+        'space'
+    """
+    if kind not in REGISTRIES:
+        raise UnknownName(f"{kind!r} cannot be listed; expected one of {', '.join(REGISTRIES)}")
+    registry: Registry[Any] = importlib.import_module(REGISTRIES[kind]).registry
+    return registry
+
+
+def describe(kind: str, name: str) -> str:
+    """What a name stands for, in one line."""
+    if kind == "tasks":
+        from trainless.tasks import descriptions
+
+        if name in descriptions:
+            return descriptions[name]
+    value = registry_of(kind)[name]
+    if kind == "proxies":
+        arrow = "higher" if value.higher_is_better else "lower"
+        return f"{value.summary} ({arrow} is better; {value.paper})"
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
+def space(name: str, **parameters: Any) -> Space:
+    """Look up a space by its name, with its parameters.
+
+    Example:
+        >>> space("nb201", channels=8, cells=1).name
+        'nb201'
+        >>> space("nb201", chanels=8)
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the space nb201 has no parameter 'chanels'; it has: channels, cells
+    """
+    factory = registry_of("spaces")[name]
+    known = inspect.signature(factory).parameters
+    for parameter in parameters:
+        if parameter not in known:
+            raise InputError(f"the space {name} has no parameter {parameter!r}; it has: {', '.join(known) or 'none'}")
+    try:
+        made: Space = factory(**parameters)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the space {name} cannot be made with {parameters} ({error}): see its parameters") from error
+    return made
+
+
+def list_proxies(pattern: str = "*") -> list[str]:
+    """Names of the proxies that match a pattern.
+
+    Example:
+        >>> list_proxies("grad_*")
+        ['grad_norm']
+    """
+    return registry_of("proxies").names(pattern)
+
+
+def list_rankings(pattern: str = "*") -> list[str]:
+    """Names of the rankings that match a pattern."""
+    return registry_of("rankings").names(pattern)
+
+
+def list_searchers(pattern: str = "*") -> list[str]:
+    """Names of the search methods that match a pattern.
+
+    Example:
+        >>> list_searchers("rand*")
+        ['random']
+    """
+    return registry_of("searchers").names(pattern)
+
+
+def list_spaces(pattern: str = "*") -> list[str]:
+    """Names of the search spaces that match a pattern.
+
+    Example:
+        >>> list_spaces("nb201")
+        ['nb201']
+    """
+    return registry_of("spaces").names(pattern)
+
+
+def list_tables(pattern: str = "*") -> list[str]:
+    """Names of the tabular benchmarks that match a pattern.
+
+    Example:
+        >>> list_tables("nb201")
+        ['nb201']
+    """
+    return registry_of("tables").names(pattern)
+
+
+def list_tasks(pattern: str = "*") -> list[str]:
+    """Names of the tasks that match a pattern.
+
+    Example:
+        >>> list_tasks("dig*")
+        ['digits']
+    """
+    return registry_of("tasks").names(pattern)

@@ -1,0 +1,109 @@
+"""``trainless demo``: the best of some architectures for a task, without training any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from trainless.core.arch import Arch
+    from trainless.core.scores import Floats, Scores
+    from trainless.spaces.protocol import Space
+
+PROXIES = "naswot,synflow,gradsign"
+SHOWN = 10
+DEMO_FOLDER = Path("runs/demo")
+
+
+def demo(
+    count: Annotated[int, typer.Option(min=1, help="How many architectures to draw.")] = 100,
+    task: Annotated[str, typer.Option(help="A built-in task, or a file or folder of your data.")] = "digits",
+    out: Annotated[Path, typer.Option(help="Folder for the scores, the leaderboard and the picture.")] = DEMO_FOLDER,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
+) -> None:
+    """Draw architectures, score and rank them, and show the winning cell."""
+    from trainless.catalogue import space as find_space
+    from trainless.cli.progress import tracked
+    from trainless.engine.evaluate import data_for, evaluate, in_order, select
+    from trainless.engine.store import SqliteStore
+    from trainless.engine.subjects import Member
+    from trainless.tasks import task as find_task
+
+    opened, space = find_task(task), find_space("nb201", channels=8, cells=1)
+    archs = draw_archs(space, count, seed)
+    subjects, chosen = [Member(space, arch) for arch in archs], select(PROXIES)
+    typer.echo(f"scoring {len(archs)} architectures of nb201 for {opened.name} by {PROXIES}; nothing is trained")
+    with SqliteStore(out / "scores.sqlite") as store:
+        records = evaluate(subjects, data_for(None, opened, subjects), chosen, [seed], store=store)
+        scores = in_order(tracked(records, len(subjects) * len(chosen), "scoring"), subjects, chosen)
+    ranked = by_rank_sum(scores)
+    _show(scores, ranked, out)
+    _picture(space, archs[ranked[0][0]], out)
+
+
+def draw_archs(space: Space, count: int, seed: int) -> list[Arch]:
+    """Different canonical archs, drawn uniformly."""
+    import numpy as np
+
+    from trainless.spaces.moves import sample
+
+    rng = np.random.default_rng(seed)
+    drawn: dict[Arch, None] = {}
+    for _ in range(100 * count):
+        drawn.setdefault(sample(space, rng, canonical=True))
+        if len(drawn) == count:
+            break
+    return list(drawn)
+
+
+def by_rank_sum(scores: Scores) -> list[tuple[int, int]]:
+    """Places of candidates with the sum of their ranks over all proxies, best first."""
+    import numpy as np
+
+    from trainless.search.ranks import rank_sum
+
+    sums = rank_sum(np.stack([_oriented(scores, proxy) for proxy in scores.proxies], axis=1))
+    return [(int(place), int(sums[place])) for place in np.argsort(sums, kind="stable")]
+
+
+def _oriented(scores: Scores, proxy: str) -> Floats:
+    column = scores.column(proxy)
+    return column if scores.higher_is_better[proxy] else -column
+
+
+def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:
+    import csv
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from trainless.cli.table import console, number
+
+    header = ["rank", "architecture", *scores.proxies, "sum of ranks"]
+    table = Table(title=f"The best {min(SHOWN, len(ranked))} of {len(ranked)}", title_justify="left")
+    for name in header:
+        table.add_column(name, justify="left" if name == "architecture" else "right", overflow="fold")
+    with (out / "leaderboard.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for rank, (place, total) in enumerate(ranked, start=1):
+            values = [float(scores.column(proxy)[place]) for proxy in scores.proxies]
+            writer.writerow([rank, scores.candidates[place], *values, total])
+            if rank <= SHOWN:
+                cells = [str(rank), scores.candidates[place], *map(number, values), str(total)]
+                table.add_row(*map(Text, cells))
+    console().print(table)
+
+
+def _picture(space: Space, arch: Arch, out: Path) -> None:
+    from trainless.cli.drawing import in_text
+    from trainless.report import draw
+
+    typer.echo(f"The winner is {space.format(arch)}:")
+    typer.echo(in_text(space, arch))
+    svg, png = out / "best.svg", out / "best.png"
+    svg.write_text(draw.svg(space, arch))
+    draw.png(space, arch, png)
+    typer.echo(f"Pictures of it are in {svg} and {png}, all scores in {out / 'leaderboard.csv'}.")

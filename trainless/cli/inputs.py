@@ -1,0 +1,130 @@
+"""Reading what was written on the command line: networks, shapes, spaces and tasks."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainless.core.errors import InputError
+
+if TYPE_CHECKING:
+    from trainless.core.task import Task
+    from trainless.engine.subjects import Subject
+
+DEFAULT_SHAPE = "3x32x32"
+
+
+def open_task(task: str, shape: str, classes: int, size: str) -> Task:
+    """The task that was named, or noise of a shape."""
+    from trainless.core.task import Task
+    from trainless.tasks import task as find
+
+    if task and shape:
+        raise InputError("--task and --input were given; expected one of them: a task brings its own inputs")
+    if task:
+        return find(task, **({"size": size} if size else {}))
+    if size:
+        raise InputError("--size was given without --task; expected a task whose images are to be resized")
+    return Task.noise(parse_shape(shape or DEFAULT_SHAPE), classes)
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Channels and spatial sizes.
+
+    Example:
+        >>> parse_shape("3x32x32")
+        (3, 32, 32)
+    """
+    try:
+        return tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        raise InputError(f"--input {text} was given; expected channels and sizes, such as 3x32x32 or 1x1000") from None
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Parameters by name.
+
+    Example:
+        >>> parse_arguments("channels=8,skeleton=cifar")
+        {'channels': 8, 'skeleton': 'cifar'}
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if any(not name.strip() or not sign for name, sign, _ in pairs):
+        raise InputError(f"--space-args {text} was given; expected name=value,name=value such as channels=8,cells=2")
+    return {name.strip(): _value(value.strip()) for name, _, value in pairs}
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def open_subjects(texts: list[str], space: str, space_args: str) -> list[Subject]:
+    """What is to be scored: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
+    from trainless.catalogue import space as find_space
+    from trainless.engine.subjects import Made, subjects_of
+
+    if space:
+        opened = find_space(space, **parse_arguments(space_args))
+        return subjects_of((opened, list(dict.fromkeys(texts))))
+    if space_args:
+        raise InputError("--space-args was given without --space: name the space")
+    return [Made(factory(text), text) for text in dict.fromkeys(texts)]
+
+
+def factory(text: str) -> Any:
+    """What ``module:name`` or ``file.py:name`` stands for, as a function without arguments that makes a network."""
+    from torch import nn
+
+    where, _, name = text.rpartition(":")
+    if not where or not name:
+        raise InputError(
+            f"{text!r} was given; expected module:factory or file.py:factory (an architecture needs --space, such as"
+            " --space nb201)"
+        )
+    found = _import(where)
+    for part in name.split("."):
+        if part not in dir(found):
+            raise InputError(f"{where} has no {name!r}: expected a function or class that makes an nn.Module")
+        found = getattr(found, part)
+    if isinstance(found, nn.Module):
+        return partial(_same, found)
+    if not callable(found):
+        raise InputError(f"{text} is a {type(found).__name__}; expected an nn.Module or a function that makes one")
+    return found
+
+
+def _same(net: Any) -> Any:
+    return net
+
+
+def _import(where: str) -> Any:
+    """Import a module by its name, from the working directory too, or from a file."""
+    from trainless.engine.subjects import one_line
+
+    try:
+        if not where.endswith(".py"):
+            if str(Path.cwd()) not in sys.path:
+                sys.path.insert(0, str(Path.cwd()))
+            return importlib.import_module(where)
+        if not Path(where).is_file():
+            raise InputError(f"there is no file {where}: expected file.py:factory")
+        spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+        if spec is None or spec.loader is None:
+            raise InputError(f"{where} cannot be imported: expected a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(spec.name, module)
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"importing {where} failed ({one_line(error)}): mend it or give another module") from error
+    return module

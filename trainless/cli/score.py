@@ -1,0 +1,62 @@
+"""``trainless score``: what the proxies say of networks that were never trained."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def score(
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            help="Architectures of --space in its own notation; or module:factory or file.py:factory, anything that"
+            " is or makes an nn.Module."
+        ),
+    ],
+    space: str = typer.Option("", help="The search space of the architectures (trainless list spaces)."),
+    space_args: str = typer.Option("", help="Its parameters, such as channels=8,cells=2."),
+    task: str = typer.Option("", help="A built-in task, or a file or folder of your data (trainless list tasks)."),
+    shape: str = typer.Option(
+        "", "--input", metavar="CxHxW", help="Without a task: noise of this shape. [default: 3x32x32]"
+    ),
+    classes: int = typer.Option(10, help="Number of classes of the noise."),
+    size: str = typer.Option("", help="Resize a task's images or volumes, such as 32 or 32x48."),
+    proxies: str = typer.Option("all", help="Names or patterns with commas between them (trainless list proxies)."),
+    seed: int = typer.Option(0, min=0, help="The first seed."),
+    seeds: int = typer.Option(1, min=1, help="How many seeds; the table has their mean and spread."),
+    init: str = typer.Option("own", help="own: as the network was made; paper: each proxy's published setting."),
+    batch: int = typer.Option(0, min=0, help="Samples per batch. [default: 64, or the paper's]", show_default=False),
+    device: str = typer.Option("cpu", help="cpu, cuda or cuda:1."),
+    as_json: bool = typer.Option(False, "--json", help="Print a list of objects and nothing else."),
+    as_csv: str = typer.Option("", "--csv", metavar="FILE", help="Write rows to a file; - prints them."),
+    store: str = typer.Option("", metavar="PATH", help="Where scores are kept; none keeps nothing. [default: cache]"),
+) -> None:
+    """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
+    from trainless.cli.inputs import open_subjects, open_task
+    from trainless.cli.progress import tracked
+    from trainless.cli.table import summarise, to_csv, to_json, to_terminal
+    from trainless.core.errors import InputError
+    from trainless.engine.evaluate import data_for, evaluate, in_order, init_named, select
+    from trainless.engine.store import open_store
+
+    if as_json and as_csv == "-":
+        raise InputError("--json and --csv - were given; expected one of them on the output: give --csv a file")
+    chosen, how = select(proxies), init_named(init)
+    opened = open_task(task, shape, classes, size)
+    for note in opened.notes:
+        typer.echo(f"note: {note}", err=True)
+    subjects = open_subjects(candidates, space, space_args)
+    data = data_for(batch or None, opened, subjects, device)
+    numbers = range(seed, seed + seeds)
+    with open_store(store) as keeper:
+        records = evaluate(subjects, data, chosen, numbers, init=how, store=keeper)
+        done = list(tracked(records, len(subjects) * len(chosen) * seeds, "scoring"))
+    rows = summarise(in_order(done, subjects, chosen), chosen)
+    if as_csv:
+        to_csv(rows, as_csv)
+    if as_json:
+        to_json(rows)
+    elif as_csv != "-":
+        to_terminal(rows, f"{opened.name}, {how} setting, {seeds} seed{'s' if seeds > 1 else ''}")

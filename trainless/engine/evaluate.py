@@ -1,0 +1,325 @@
+"""Scoring: every subject by every proxy with every seed, sharing what can be shared and keeping every result."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import torch
+
+from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
+from trainless.core.scores import Record, Scores
+from trainless.core.task import Task
+from trainless.engine.data import Batch, Data, fingerprint, infer_target, require_batch, task_of_batch
+from trainless.engine.store import Key, Result, SqliteStore, Store
+from trainless.engine.subjects import Adapter, Given, Subject, one_line, subjects_of, trial
+from trainless.engine.timing import forward_backward_ms, timed
+from trainless.probe.inputs import Data as Samples
+from trainless.probe.probe import Probe
+from trainless.probe.weights import Own
+from trainless.proxies.proxy import Proxy, Setting, registry
+
+Init: TypeAlias = Literal["own", "paper"]
+BATCH = 64
+MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
+
+
+def score(
+    subject: object,
+    batch: Batch | int | None = None,
+    *,
+    task: Task | None = None,
+    proxies: str | Proxy | Iterable[str | Proxy] = "all",
+    seed: int = 0,
+    seeds: int | Sequence[int] | None = None,
+    init: Init = "own",
+    adapter: Adapter | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    device: str | torch.device | None = None,
+) -> Scores:
+    """Score a network, or archs of a space, without training.
+
+    The caller's network, the random states and the backend flags are as before afterwards. A score depends on
+    what is named here and on nothing else: not on the other proxies, their order or earlier calls. A proxy that
+    fails has NaN, and ``scores.failures`` says why; a network that cannot run on the inputs at all is an error.
+
+    ``ms`` is the time that a proxy added to the proxies scored before it, because they share work; ``fbe`` is
+    that time over the time of one plain forward and backward pass on the same batch.
+
+    Args:
+        subject: An ``nn.Module``, a pair ``(space, arch)``, a pair ``(space, [arch, …])`` or a list of pairs.
+        batch: ``(x, y)``; or with a task, how many samples to draw (64, or the paper's number).
+        task: Where inputs and labels come from, unless a batch is given.
+        proxies: ``"all"``, names, patterns such as ``"ntk*"``, or proxies.
+        seed: The seed of weights, batches and whatever a proxy draws.
+        seeds: How many seeds from ``seed`` on, or which; each gives a record and the table has their mean.
+        init: ``"own"``: the network as it is (an arch: built by PyTorch's rules), on the batch as it is;
+            ``"paper"``: each proxy's published initialisation, inputs, batch and network size.
+        adapter: Picks the one tensor of logits or values from a network's tuple or dict of outputs.
+        store: Where to look for and keep scores: a store or a path; None keeps nothing.
+        device: Where to build the networks of a space; a given network stays where it is.
+
+    Example:
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> scores = score(net, (torch.randn(4, 3, 2, 2), torch.tensor([0, 1, 0, 1])), proxies=["params"])
+        >>> scores["params"]
+        122.0
+    """
+    init = init_named(init)
+    subjects = subjects_of(subject, adapter)
+    chosen = select(proxies)
+    data = data_for(batch, task, subjects, device)
+    numbers = _seeds(seed, seeds)
+    with nullcontext(store) if not isinstance(store, (str, os.PathLike)) else SqliteStore(os.fspath(store)) as keeper:
+        records = list(evaluate(subjects, data, chosen, numbers, init=init, store=keeper))
+    return in_order(records, subjects, chosen)
+
+
+def evaluate(
+    subjects: Sequence[Subject],
+    data: Data,
+    proxies: Sequence[Proxy],
+    seeds: Sequence[int],
+    *,
+    init: Init = "own",
+    store: Store | None = None,
+) -> Iterator[Record]:
+    """Score everything, one record at a time, as each comes to exist; what the store knows comes first."""
+    for subject in subjects:
+        subject.check(data, seeds[0])
+    for subject in subjects:
+        for seed in seeds:
+            yield from _Evaluation(subject, data, seed, init, store).records(proxies)
+
+
+def in_order(records: Iterable[Record], subjects: Sequence[Subject], proxies: Sequence[Proxy]) -> Scores:
+    """The records as a table, in the order in which subjects and proxies were given."""
+    candidates = {subject.name: index for index, subject in enumerate(subjects)}
+    columns = {proxy.name: index for index, proxy in enumerate(proxies)}
+    return Scores(sorted(records, key=lambda r: (candidates[r.candidate], columns[r.proxy], r.seed)))
+
+
+def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
+    """The proxies that are meant: ``"all"``, names and patterns (with commas between them), or proxies themselves.
+
+    Example:
+        >>> [proxy.name for proxy in select("snip,param*")]
+        ['snip', 'params']
+    """
+    if isinstance(proxies, Proxy):
+        return [proxies]
+    parts: Iterable[str | Proxy] = proxies.split(",") if isinstance(proxies, str) else proxies
+    chosen: dict[str, Proxy] = {}
+    for part in parts:
+        for each in [part] if isinstance(part, Proxy) else _named(part.strip()):
+            chosen.setdefault(each.name, each)
+    if not chosen:
+        raise InputError("no proxies were given; expected names such as snip,naswot or all (trainless list proxies)")
+    return list(chosen.values())
+
+
+def _named(text: str) -> list[Proxy]:
+    if text != "all" and not any(sign in text for sign in "*?["):
+        return [registry[text]]
+    names = registry.names("*" if text == "all" else text)
+    if not names:
+        raise UnknownName(f"no proxy matches {text!r} (trainless list proxies)")
+    return [registry[name] for name in names]
+
+
+def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
+    """Weights, inputs, batch and network size at which a proxy is to be computed."""
+    setting = proxy.setting if init == "paper" else Setting(weights=Own(), inputs=Samples(), batch=BATCH)
+    size = len(data.given[0]) if data.given else data.size
+    return dataclasses.replace(setting, batch=size or setting.batch)
+
+
+@dataclass
+class _Tally:
+    """What a proxy has given over the repeats of its setting so far."""
+
+    values: list[float] = field(default_factory=list)
+    ms: float = 0.0
+    references: list[float] = field(default_factory=list)
+    status: str = "ok"
+    lasting: bool = True
+
+    def result(self) -> Result:
+        if self.status != "ok":
+            return Result(math.nan, self.status, math.nan, math.nan)
+        reference = sum(self.references) / len(self.references)
+        return Result(sum(self.values) / len(self.values), "ok", self.ms, self.ms / reference)
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """One subject with one seed."""
+
+    subject: Subject
+    data: Data
+    seed: int
+    init: Init
+    store: Store | None
+
+    def records(self, proxies: Sequence[Proxy]) -> Iterator[Record]:
+        """One record per proxy: first what is known, then the rest, grouped by the point that they share."""
+        keys = self._keys(proxies)
+        known = self.store.find(keys.values()) if self.store else {}
+        groups: dict[tuple[object, ...], list[Proxy]] = {}
+        for proxy in proxies:
+            if self.store and keys[proxy.name] in known:
+                yield self._record(proxy, known[keys[proxy.name]])
+            else:
+                setting = self._setting(proxy)
+                groups.setdefault((setting.network, setting.batch), []).append(proxy)
+        for group in groups.values():
+            for proxy, tally in self._group(group):
+                result = tally.result()
+                if self.store and tally.lasting:
+                    self.store.keep([(keys[proxy.name], result)])
+                yield self._record(proxy, result)
+
+    def _setting(self, proxy: Proxy) -> Setting:
+        return setting_for(proxy, self.init, self.data)
+
+    def _group(self, proxies: Sequence[Proxy]) -> Iterator[tuple[Proxy, _Tally]]:
+        """Proxies that share network and batch; the probe of a repeat dies before the next is made."""
+        tallies = {proxy.name: _Tally() for proxy in proxies}
+        settings = {proxy.name: self._setting(proxy) for proxy in proxies}
+        last: dict[int, Probe] = {}
+
+        def probe(setting: Setting, seed: int) -> Probe:
+            if seed not in last:
+                last.clear()
+                last[seed] = self._probe(setting, seed)
+            return last[seed]
+
+        for repeat in range(max(setting.repeats for setting in settings.values())):
+            for proxy in sorted(proxies, key=lambda each: settings[each.name].repeats):
+                tally, setting = tallies[proxy.name], settings[proxy.name]
+                if repeat < setting.repeats and tally.status == "ok":
+                    seed = self.seed * setting.repeats + repeat
+                    _add(tally, proxy, setting, functools.partial(probe, setting, seed))
+                if repeat == setting.repeats - 1:
+                    yield proxy, tally
+
+    def _probe(self, setting: Setting, seed: int) -> Probe:
+        net, target = self.subject.network(setting.network, self.data, seed)
+        x, y = self.data.batch(setting.batch, seed)
+        if target is not self.data.task.target:  # a cell alone, whose two outputs have nothing to do with the labels
+            y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        return Probe.of(net, (x, y), target, seed, private=True)
+
+    def _keys(self, proxies: Sequence[Proxy]) -> dict[str, Key]:
+        if self.store is None:
+            return {}
+        space, arch = self.subject.identity(self.data, self.seed)
+        return {
+            proxy.name: Key(
+                space, arch, proxy.name, proxy.version, self._described(proxy), self.data.task.fingerprint, self.seed
+            )
+            for proxy in proxies
+        }
+
+    def _described(self, proxy: Proxy) -> str:
+        device = "" if self.data.device.type == "cpu" else f" on {self.data.device.type}"
+        return f"{self._setting(proxy)!r}{device}"
+
+    def _record(self, proxy: Proxy, result: Result) -> Record:
+        return Record(
+            self.subject.name,
+            proxy.name,
+            result.value,
+            proxy.higher_is_better,
+            result.status,
+            result.ms,
+            result.fbe,
+            self.seed,
+        )
+
+
+def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Probe]) -> None:
+    """Compute a proxy at one probe; whatever goes wrong becomes the reason of a NaN."""
+    try:
+        p = probe()
+        tally.references.append(forward_backward_ms(p.at(x=setting.inputs)))
+        options = dict(setting.options)
+        value, ms = timed(lambda: proxy(p.at(weights=setting.weights, x=setting.inputs), **options), p.x.device)
+    except (Unscorable, TrainlessError) as error:
+        tally.status = " ".join(str(error).split())
+    except Exception as error:
+        tally.status, tally.lasting = one_line(error), not isinstance(error, MACHINE_ERRORS)
+    else:
+        tally.ms += ms
+        tally.values.append(value)
+        if not math.isfinite(value):
+            tally.status = f"the value is {value}, not a finite number"
+
+
+def init_named(text: str) -> Init:
+    """The initialisation that is meant.
+
+    Example:
+        >>> init_named("paper")
+        'paper'
+    """
+    if text not in ("own", "paper"):
+        raise InputError(f"init={text!r} was given; expected 'own' or 'paper'")
+    return "paper" if text == "paper" else "own"
+
+
+def data_for(
+    batch: Batch | int | None, task: Task | None, subjects: Sequence[Subject], device: str | torch.device | None = None
+) -> Data:
+    """Where the batches for these subjects come from: a given batch, or a task and how many samples to draw."""
+    where = _device(subjects, device)
+    if batch is None or isinstance(batch, int):
+        if task is None:
+            raise InputError(
+                "nothing to score on was given; expected batch=(x, y) or task=, such as task=tl.task('digits')"
+            )
+        if batch is not None and batch < 1:
+            raise InputError(f"batch={batch} was given; expected (x, y) or at least 1 sample to draw")
+        return Data(task, size=batch or 0, device=where or torch.device("cpu"))
+    require_batch(batch)
+    x, y = batch
+    where = where or x.device
+    if task is not None:
+        marked = dataclasses.replace(task, fingerprint=fingerprint(x, y, task.fingerprint))
+        return Data(marked, batch, device=where)
+    first = subjects[0]
+    outputs = trial(first.private, x[:2].to(where), first.name) if isinstance(first, Given) else None
+    return Data(task_of_batch(batch, infer_target(y, outputs)), batch, device=where)
+
+
+def _device(subjects: Sequence[Subject], device: str | torch.device | None) -> torch.device | None:
+    """Where to work: where a given network is, else as told, else not decided."""
+    try:
+        told = None if device is None else torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device={device!r} was given; expected cpu, cuda or cuda:1 ({one_line(error)})") from error
+    if told is not None and told.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device 'cuda' was asked for, but PyTorch sees no CUDA device here: use cpu")
+    for subject in subjects:
+        if isinstance(subject, Given):
+            if told is not None and told.type != subject.device.type:
+                raise InputError(
+                    f"the network is on {subject.device}, not on {told}: move it there first, net.to('{told}')"
+                )
+            return subject.device
+    return told
+
+
+def _seeds(seed: int, seeds: int | Sequence[int] | None) -> list[int]:
+    """The seeds that are meant."""
+    numbers = [seed] if seeds is None else list(range(seed, seed + seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or min(numbers) < 0:
+        raise InputError(f"seed={seed} and seeds={seeds} were given; expected at least one seed, none below 0")
+    return numbers

@@ -1,0 +1,285 @@
+"""What is scored: a network of the user's, whatever a function makes, or an arch of a space."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainless.core.arch import Arch, Candidate, Region, is_region
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.target import Target
+from trainless.core.task import Task
+from trainless.engine.data import Data, fingerprint
+from trainless.probe.norms import normalised
+from trainless.probe.probe import private_copy
+from trainless.probe.record import run
+from trainless.spaces.protocol import CellSpace, Scalable, Space, Supernet, key, require_arch
+
+Size = Literal["full", "thin", "cell"]
+Adapter = Callable[[Any], Tensor]
+THIN = (3, 1)  # TE-NAS: channels, cells per stage
+CELL_TARGET = Target("binary", 2)
+
+
+class Subject(Protocol):
+    """Something that gives networks to score; they are ours to keep."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        ...
+
+    def check(self, data: Data, seed: int) -> None:
+        """Raise InputError where it cannot be scored on such data at all."""
+        ...
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, the same for the same seed, and what its outputs stand for."""
+        ...
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """The first two parts of its key in a store."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A network as it is; only a copy of its structure is ever run."""
+
+    net: nn.Module
+    adapter: Adapter | None = None
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        return self.label or type(self.net).__name__
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        tensor = next(self.net.parameters(), None)
+        return torch.device("cpu") if tensor is None else tensor.device
+
+    @cached_property
+    def private(self) -> nn.Module:
+        """The structure, sharing the parameters, with the adapter applied."""
+        try:
+            structure = private_copy(self.net)
+        except Exception as error:
+            raise InputError(f"the network {self.name} cannot be copied ({one_line(error)})") from error
+        adapter = self.adapter
+        if adapter is not None:
+            structure.register_forward_hook(lambda module, inputs, output: adapter(output))
+        return structure
+
+    def check(self, data: Data, seed: int) -> None:
+        """Try the network once on two samples."""
+        data.task.target.require(trial(self.private, data.sample()[0], self.name))
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, ours to keep."""
+        return self.private, data.task.target
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """A digest of structure, weights and answers."""
+        return "network", network_fingerprint(self.private, trial(self.private, data.sample()[0], self.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Whatever a function of no arguments makes; every seed makes a new network."""
+
+    make: Callable[[], object]
+    name: str
+    adapter: Adapter | None = None
+    _made: dict[int, Given] = field(default_factory=dict, repr=False)
+
+    def check(self, data: Data, seed: int) -> None:
+        """Try the network once on two samples."""
+        self._given(data, seed).check(data, seed)
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, ours to keep."""
+        return self._given(data, seed).private, data.task.target
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """A digest of structure, weights and answers."""
+        return self._given(data, seed).identity(data, seed)
+
+    def _given(self, data: Data, seed: int) -> Given:
+        if seed not in self._made:
+            made = self._call(data, seed)
+            self._made.clear()
+            self._made[seed] = made
+        return self._made[seed]
+
+    def _call(self, data: Data, seed: int) -> Given:
+        try:
+            with seeded(seed):
+                net = self.make()
+        except TrainlessError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self.name} raised {one_line(error)}: expected a function without arguments that makes an nn.Module"
+            ) from error
+        if not isinstance(net, nn.Module):
+            raise InputError(f"{self.name} made a {type(net).__name__}; expected an nn.Module")
+        return Given(net.to(data.device), self.adapter, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An arch or region of a space."""
+
+    space: Space
+    candidate: Candidate
+
+    @property
+    def name(self) -> str:
+        """In the space's own notation."""
+        if is_region(self.candidate):
+            return _region_text(self.candidate)
+        return self.space.format(_arch(self.candidate))
+
+    def check(self, data: Data, seed: int) -> None:
+        """Ask the space whether it takes such inputs and has such an arch."""
+        self.space.check(data.task)
+        if is_region(self.candidate):
+            if not isinstance(self.space, Supernet):
+                raise InputError(f"the space {self.space.name} builds no supernets: give an arch, not a region")
+        else:
+            require_arch(self.space, _arch(self.candidate))
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, built by PyTorch's rules from the seed; thin, or a cell alone, where the space can."""
+        with seeded(seed):
+            if size == "cell" and isinstance(self.space, CellSpace) and not is_region(self.candidate):
+                cell = self.space.build_cell(_arch(self.candidate), data.task.dims)
+                return cell.to(data.device), CELL_TARGET
+            space = self.space
+            if size != "full" and isinstance(space, Scalable):
+                space = space.scaled(*THIN)
+            return self._build(space, data.task).to(data.device), data.task.target
+
+    def _build(self, space: Space, task: Task) -> nn.Module:
+        if is_region(self.candidate) and isinstance(space, Supernet):
+            return space.build_region(self.candidate, task)
+        return space.build(_arch(self.candidate), task)
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """The space with its parameters, and the options."""
+        if is_region(self.candidate):
+            return key(self.space), _region_text(self.candidate)
+        return key(self.space), ",".join(map(str, self.candidate))
+
+
+def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject]:
+    """Read what was given to be scored: a network, ``(space, arch)``, ``(space, [arch, …])`` or a list of such pairs.
+
+    An arch may be written in the space's own notation.
+    """
+    if isinstance(subject, nn.Module):
+        return [Given(subject, adapter)]
+    if isinstance(subject, tuple) and len(subject) == 2 and isinstance(subject[0], Space):
+        space, archs = subject
+        return [_member(space, arch) for arch in (archs if isinstance(archs, list) else [archs])]
+    if isinstance(subject, list) and subject:
+        return [each for part in subject for each in subjects_of(part, adapter)]
+    raise InputError(
+        f"a {type(subject).__name__} was given to be scored; expected an nn.Module, a pair (space, arch),"
+        " a pair (space, [arch, …]) or a list of such pairs"
+    )
+
+
+def _member(space: Space, arch: object) -> Member:
+    if isinstance(arch, str):
+        return Member(space, space.parse(arch))
+    if not isinstance(arch, tuple):
+        raise InputError(
+            f"{arch!r} was given as an arch of {space.name}; expected one option per decision as a tuple of"
+            f" {len(space.decisions)} numbers, or the space's own notation as text"
+        )
+    if not is_region(arch):
+        require_arch(space, arch)
+    return Member(space, arch)
+
+
+def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
+    """Run a private network once without gradients, or say why it cannot be run."""
+    weights = {key: tensor.detach() for key, tensor in net.named_parameters()}
+    try:
+        with seeded(0), torch.no_grad(), normalised(net, "fresh"):
+            outputs = run(net, weights, x)
+    except TrainlessError:
+        raise
+    except Exception as error:
+        shape = ", ".join(map(str, x.shape[1:]))
+        raise InputError(
+            f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): give the inputs that"
+            " it takes, by --task or --input"
+        ) from error
+    if outputs.ndim < 2 or len(outputs) != len(x):
+        raise InputError(
+            f"the network {name} returned a tensor of shape {tuple(outputs.shape)} for {len(x)} samples; expected one"
+            " row of logits or values per sample"
+        )
+    return outputs
+
+
+def network_fingerprint(net: nn.Module, outputs: Tensor) -> str:
+    """A digest of structure, classes' source, parameters, buffers and what the network answers."""
+    state = [part for name, tensor in net.state_dict().items() for part in (name, tensor)]
+    classes = sorted({type(module) for module in net.modules()}, key=lambda kind: (kind.__module__, kind.__qualname__))
+    sources = [_source(kind) for kind in classes if not kind.__module__.startswith("torch.")]
+    return fingerprint(repr(net), *sources, *state, outputs)
+
+
+def _source(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return kind.__qualname__
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def one_line(error: BaseException) -> str:
+    r"""An exception as ``Type: message`` on one line.
+
+    Example:
+        >>> one_line(ValueError("bad shape\n  in layer 3"))
+        'ValueError: bad shape in layer 3'
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")[:400]
+
+
+def _arch(candidate: Candidate) -> Arch:
+    return tuple(int(option) for option in candidate if isinstance(option, int))
+
+
+def _region_text(region: Region) -> str:
+    return ",".join("+".join(map(str, sorted(part))) for part in region)

@@ -1,0 +1,115 @@
+"""A network whose weights are all one number is the same in every channel: one channel is enough.
+
+While such a network runs, tensors carry a single channel that stands for all of them. Only operations that are known to
+keep channels alike are let through; any other ends the attempt, and the network is run as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from trainless.probe.norms import normalised
+from trainless.probe.probe import Probe, quantity, quiet_randomness
+from trainless.probe.record import CONVOLUTIONS, run
+
+_AVERAGES: dict[int, Callable[..., Tensor]] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+_ALIKE: frozenset[Any] = frozenset(
+    [
+        *(getattr(F, f"{kind}_pool{dims}d") for kind in ("avg", "max", "adaptive_avg") for dims in (1, 2, 3)),
+        *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device", "requires_grad", "is_cuda")),
+        *(getattr(Tensor, f"__{name}__") for name in ("add", "radd", "sub", "mul", "rmul", "truediv", "iadd", "imul")),
+        *(getattr(Tensor, name) for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size")),
+        *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
+        *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),
+    ]
+)
+
+
+class _Different(Exception):
+    """An operation that may treat channels differently."""
+
+
+@quantity
+def outputs_alike(p: Probe) -> Tensor:
+    """The outputs of a network of one constant weight, ``(N, 1)`` where one channel was enough, without a graph."""
+    with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
+        try:
+            with _OneChannel():
+                return run(p.net, p.weights, p.x)
+        except _Different:
+            return run(p.net, p.weights, p.x)
+
+
+class _OneChannel(TorchFunctionMode):
+    """Lets one channel stand for all."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in CONVOLUTIONS:
+            return _convolution(*args, **kwargs)
+        if func is F.linear:
+            return _linear(*args, **kwargs)
+        if func is F.batch_norm:
+            return _batch_norm(*args, **kwargs)
+        if func in (Tensor.flatten, torch.flatten) and (args[1:] == (1,) or kwargs == {"start_dim": 1}):
+            return func(*args, **kwargs)
+        if func in (Tensor.view, Tensor.reshape) and len(args) == 3 and args[1:] == (len(args[0]), -1):
+            return func(*args, **kwargs)
+        if func in _ALIKE:
+            return func(*args, **kwargs)
+        raise _Different
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The sum over each window, times the constant and the number of channels that were added."""
+    if x.shape[1] == weight.shape[1] * groups and groups == 1:
+        x, alike = x.sum(1, keepdim=True), 1
+    elif x.shape[1] == 1:
+        alike = weight.shape[1]
+    else:
+        raise _Different
+    kernel = tuple(weight.shape[2:])
+    if isinstance(padding, str) or any(step != 1 for step in torch.atleast_1d(torch.as_tensor(dilation)).tolist()):
+        raise _Different
+    count = weight[0, 0].numel()
+    total = x if count == 1 and stride in (1, (1,) * len(kernel)) else _sums(x, kernel, stride, padding) * count
+    scaled = total * (weight.flatten()[0] * alike)
+    return scaled if bias is None else scaled + bias[0]
+
+
+def _sums(x: Tensor, kernel: tuple[int, ...], stride: Any, padding: Any) -> Tensor:
+    """The mean of every window, padding counted as zeros."""
+    return _AVERAGES[len(kernel)](x, kernel, stride, padding, count_include_pad=True)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if weight.shape[1] % x.shape[-1]:
+        raise _Different
+    alike = weight.shape[1] // x.shape[-1]
+    total = x.sum(-1, keepdim=True) * (weight.flatten()[0] * alike)
+    return total if bias is None else total + bias[0]
+
+
+def _batch_norm(
+    x: Tensor, mean: None, variance: None, weight: Tensor | None, bias: Tensor | None, **kwargs: Any
+) -> Tensor:
+    if x.shape[1] != 1:
+        raise _Different
+    first = None if weight is None else weight[:1]
+    return F.batch_norm(x, mean, variance, first, None if bias is None else bias[:1], **kwargs)

@@ -1,0 +1,120 @@
+"""Parameters, multiply–accumulates and parameter tensors of a network, from shapes alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from trainless.core.errors import Unscorable
+from trainless.probe.norms import normalised
+from trainless.spaces.protocol import Counts
+
+
+def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Counts:
+    """Count a network for one sample without allocating weights or computing anything.
+
+    Multiply–accumulates are those of convolutions, linear layers, matrix products, attention and recurrent
+    cells; norms, activations, pooling and biases count nothing.
+
+    Args:
+        net: Any network; it is not touched.
+        input_shape: The shape of one sample.
+        dtype: Type of the inputs; integers for tokens.
+
+    Example:
+        >>> count(nn.Linear(4, 3), (4,))
+        Counts(params=15, flops=12, layers=2)
+    """
+    parameters = list(net.parameters())
+    shapes_only = {id(tensor): nn.Parameter(tensor.detach().to("meta"), requires_grad=False) for tensor in parameters}
+    meta = copy.deepcopy(net, shapes_only).to("meta").eval()
+    x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")
+    counter = _Counter()
+    hooks = [
+        module.register_forward_hook(counter.recurrent)
+        for module in meta.modules()
+        if isinstance(module, nn.RNNBase | nn.RNNCellBase)
+    ]
+    try:
+        with torch.no_grad(), normalised(meta, "off"), counter:
+            meta(x)
+    except (NotImplementedError, RuntimeError) as error:
+        raise Unscorable(f"the network cannot be counted on shapes alone: {error}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return Counts(sum(tensor.numel() for tensor in parameters), counter.macs, len(parameters))
+
+
+class _Counter(TorchFunctionMode):
+    """Adds up the multiply–accumulates of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.macs = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func in _COST:
+            self.macs += _COST[func](result, *args, **kwargs)
+        return result
+
+    def recurrent(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """A forward hook for recurrent modules: every weight matrix is applied once per step."""
+        steps = 1
+        if isinstance(module, nn.RNNBase):
+            x = inputs[0]
+            steps = x.shape[1 if module.batch_first and x.ndim == 3 else 0]
+        self.macs += steps * sum(tensor.numel() for tensor in module.parameters(recurse=False) if tensor.ndim == 2)
+
+
+def _weighted(result: Tensor, x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Convolutions and linear layers: each output number takes one fan-in of products."""
+    return result.numel() * math.prod(weight.shape[1:])
+
+
+def _transposed(result: Tensor, x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Transposed convolutions: each input number takes part in one kernel of products."""
+    return x.numel() * math.prod(weight.shape[1:])
+
+
+def _attention(result: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Scores and weighted sums."""
+    rows = math.prod(query.shape[:-1])
+    return rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def _product(result: Tensor, left: Tensor, right: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Matrix products of activations."""
+    return result.numel() * left.shape[-1]
+
+
+def _multihead(
+    result: tuple[Tensor, Tensor], query: Tensor, key: Tensor, value: Tensor, width: int, *args: Any, **kwargs: Any
+) -> int:
+    """``nn.MultiheadAttention``: four projections, scores and weighted sums."""
+    long, short = query.numel() // query.shape[-1], key.numel() // key.shape[-1]
+    batch = query.shape[1] if query.ndim == 3 else 1
+    projections = long * width * (query.shape[-1] + width) + short * width * (key.shape[-1] + value.shape[-1])
+    return projections + 2 * (long // batch) * (short // batch) * batch * width
+
+
+_COST: dict[Callable[..., Any], Callable[..., int]] = {
+    **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d, F.linear), _weighted),
+    **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), _transposed),
+    **dict.fromkeys(
+        (torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm), _product
+    ),
+    F.scaled_dot_product_attention: _attention,
+    F.multi_head_attention_forward: _multihead,
+}

@@ -1,0 +1,98 @@
+"""How normalisation layers behave at a probe.
+
+Batch norm makes "the gradient of one sample" ambiguous, so its mode is always explicit:
+
+- ``batch``: the batch is normalised together, as in training;
+- ``isolated``: every sample is normalised alone, as if it were a batch of one;
+- ``fresh``: by the running statistics of an untrained network, mean 0 and variance 1;
+- ``off``: nothing is normalised; layer, group and instance norms are left out too.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from trainless.core.errors import Unscorable
+
+Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
+SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
+Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], None]
+
+
+def _standardised(mode: Norm, module: _BatchNorm, x: Tensor) -> Tensor:
+    """The input with mean 0 and variance 1 by the statistics of the mode, before scale and bias."""
+    if mode == "fresh":
+        return x * (1 / math.sqrt(1 + module.eps))
+    if mode == "batch":
+        return F.batch_norm(x, None, None, None, None, True, 0.0, module.eps)
+    if x.ndim == 2 or x[0, 0].numel() == 1:
+        raise Unscorable(
+            "batch norm sees one value per channel and sample here: a sample cannot be normalised on its own"
+        )
+    flat = x.reshape(1, -1, *x.shape[2:])
+    return F.batch_norm(flat, None, None, None, None, True, 0.0, module.eps).view(x.shape)
+
+
+def _apply(mode: Norm, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
+    if mode == "off":
+        return x
+    if mode == "batch" and observe is None:
+        return F.batch_norm(x, None, None, module.weight, module.bias, True, 0.0, module.eps)
+    standard = _standardised(mode, module, x)
+    if module.weight is None or _trivial(module):
+        result = standard.view_as(standard)
+    else:
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        result = module.bias.view(shape).addcmul(standard, module.weight.view(shape))
+    if observe is not None:
+        observe(module, x, standard, result)
+    return result
+
+
+def _trivial(module: _BatchNorm) -> bool:
+    """Whether scale and bias change nothing, as at initialisation; then they need not be applied."""
+    with torch.no_grad():
+        return bool((module.weight == 1).all() and (module.bias == 0).all())
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+@contextmanager
+def normalised(
+    net: nn.Module, mode: Norm, kept: tuple[str, ...] = (), observe: Observer | None = None
+) -> Iterator[None]:
+    """Let the norm layers of a private network behave as told until the end of the block.
+
+    Args:
+        net: The network; its norm layers are given back their own behaviour in the end.
+        mode: See the module's text.
+        kept: Patterns of module names that are normalised by the batch whatever the mode.
+        observe: Called with each batch norm's module, input, standardised input and output.
+    """
+    changed: list[nn.Module] = []
+    try:
+        for name, module in net.named_modules():
+            if isinstance(module, _BatchNorm):
+                own: Norm = "batch" if any(fnmatch.fnmatch(name, pattern) for pattern in kept) else mode
+                module.forward = functools.partial(_apply, own, observe, module)  # type: ignore[method-assign]
+                changed.append(module)
+            elif mode == "off" and isinstance(module, SAMPLE_NORMS):
+                module.forward = _identity  # type: ignore[method-assign]
+                changed.append(module)
+        yield
+    finally:
+        for module in changed:
+            del module.forward

@@ -1,0 +1,98 @@
+"""What several proxies share: pure functions of a probe, each computed once on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from trainless.core.errors import Unscorable
+from trainless.probe.norms import SAMPLE_NORMS
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.record import Layer, trace
+
+_NOT_WEIGHTS = (_BatchNorm, *SAMPLE_NORMS, nn.Embedding, nn.EmbeddingBag)
+
+
+@quantity
+def weight_names(p: Probe) -> tuple[str, ...]:
+    """The matrices and kernels that a network multiplies by, in its own order: no biases, norms or embeddings."""
+    excluded = {
+        f"{name}.{own}" if name else own
+        for name, module in p.net.named_modules()
+        if isinstance(module, _NOT_WEIGHTS)
+        for own, _ in module.named_parameters(recurse=False)
+    }
+    names = tuple(name for name, tensor in p.weights.items() if tensor.ndim > 1 and name not in excluded)
+    if not names:
+        raise Unscorable("the network has no weights to look at: no convolution, linear or recurrent layer")
+    return names
+
+
+@quantity
+def losses(p: Probe) -> Tensor:
+    """One loss per sample, graph attached."""
+    return p.target.losses(trace(p).outputs, p.y)
+
+
+@dataclass(frozen=True, eq=False)
+class LossGradients:
+    """The gradients of the mean loss: by weight, by input, and per layer Σ_positions output · gradient, ``(N, C)``."""
+
+    weights: dict[str, Tensor]
+    x: Tensor
+    channels: list[tuple[Layer, Tensor]]
+
+
+@quantity
+def loss_gradients(p: Probe) -> LossGradients:
+    """One backward pass of the mean loss."""
+    t = trace(p)
+    channels: list[tuple[Layer, Tensor]] = []
+
+    def watch(layer: Layer) -> torch.utils.hooks.RemovableHandle:
+        def hook(gradient: Tensor) -> None:
+            channels.append((layer, channel_sums(layer, gradient)))
+
+        handle: torch.utils.hooks.RemovableHandle = layer.output.register_hook(hook)
+        return handle
+
+    handles = [watch(layer) for layer in t.layers if layer.output.requires_grad]
+    names = weight_names(p)
+    try:
+        gradients = gradient(losses(p).mean(), [*(t.weights[name] for name in names), t.x])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return LossGradients(dict(zip(names, gradients[:-1], strict=True)), gradients[-1], channels)
+
+
+def channel_sums(layer: Layer, gradient: Tensor) -> Tensor:
+    """Σ over positions of output times gradient: one number per sample and output channel."""
+    output = layer.output.detach()
+    if layer.conv is None:
+        return (output * gradient).flatten(1, -2).sum(1) if output.ndim > 2 else output * gradient
+    sums: Tensor = torch.linalg.vecdot(output.flatten(2), gradient.flatten(2))
+    return sums
+
+
+@quantity
+def output_gradient(p: Probe) -> Tensor:
+    """∂(Σ of all outputs)/∂x, shaped like x."""
+    t = trace(p)
+    if not t.x.requires_grad:
+        raise Unscorable("the inputs are tokens: there is no gradient with respect to them")
+    return gradient(t.outputs.sum(), [t.x])[0]
+
+
+def gradient(value: Tensor, inputs: list[Tensor], cotangent: Tensor | None = None) -> list[Tensor]:
+    """Gradients with zeros where nothing depends on an input; the graph is kept for others."""
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    if not value.requires_grad:
+        return [torch.zeros_like(tensor) for tensor in inputs]
+    found = iter(
+        torch.autograd.grad(value, wanted, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True)
+    )
+    return [next(found).detach() if tensor.requires_grad else torch.zeros_like(tensor) for tensor in inputs]

@@ -1,0 +1,26 @@
+"""Training-free measures: one short file per paper."""
+
+from trainless.proxies.proxy import Proxy, Setting, proxy, registry
+
+_HOME = {
+    "counts": ("params", "flops", "layers", "l2_norm"),
+    "zerocost": ("grad_norm", "plain", "snip", "grasp", "fisher", "jacov"),
+    "synflow": ("synflow",),
+    "gradsign": ("gradsign",),
+    "zico": ("zico",),
+    "naswot": ("naswot",),
+    "swap": ("swap",),
+    "tenas": ("linear_regions", "ntk_condition", "ntk_mse"),
+    "aznas": ("expressivity", "progressivity", "trainability"),
+    "meco": ("meco",),
+    "zen": ("zen",),
+    "epenas": ("epe_nas",),
+    "teacup": ("length", "loss_synflow", "loss_ntk"),
+    "epsilon": ("epsilon",),
+    "vkdnw": ("vkdnw",),
+}
+for _module, _names in _HOME.items():
+    for _name in _names:
+        registry.add(_name, f"trainless.proxies.{_module}:{_name}")
+
+__all__ = ["Proxy", "Setting", "proxy", "registry"]

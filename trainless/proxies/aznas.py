@@ -1,0 +1,101 @@
+"""AZ-NAS (Lee & Ham, 2024): expressivity, progressivity and trainability of the blocks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor
+
+from trainless.core.errors import Unscorable
+from trainless.probe.blocks import Block, blocks
+from trainless.probe.inputs import Noise
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.quantities import gradient
+from trainless.probe.weights import Kaiming
+from trainless.proxies.proxy import Setting, proxy
+
+PAPER = "lee2024aznas"
+_SETTING = Setting(weights=Kaiming(), inputs=Noise(), batch=64)
+
+
+@quantity
+def block_entropies(p: Probe) -> tuple[float, ...]:
+    """Entropy of each block's normalised principal components: −Σ π log(π + 1e-8)."""
+    return tuple(_entropy(block.channels()) for block in blocks(p))
+
+
+def _entropy(rows: Tensor) -> float:
+    """Rows are channels, columns are positions of all samples."""
+    mean = rows.mean(1, keepdim=True)
+    covariance = ((rows - mean) @ (rows - mean).T).double() / rows.shape[1]
+    values = torch.linalg.eigvalsh(covariance).clamp_min(0)
+    total = values.sum()
+    if float(total) <= 0:
+        raise Unscorable("a block's output is constant: it has no principal components")
+    share = values / total
+    return float(-(share * (share + 1e-8).log()).sum())
+
+
+@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+def expressivity(p: Probe) -> float:
+    """How evenly the blocks' features spread over all directions of their space.
+
+    Σ_blocks H(λ / Σλ), λ the eigenvalues of the channel covariance.
+
+    Differences:
+        Covariances are decomposed in double precision with rounding noise below zero cut off; the published program
+        gets NaN, reported as −∞, on cells of skips and poolings.
+
+    Fails:
+        A block's output is constant.
+    """
+    return math.fsum(block_entropies(p))
+
+
+@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+def progressivity(p: Probe) -> float:
+    """The smallest gain in feature entropy from one block to the next.
+
+    min_l (H_{l+1} − H_l).
+
+    Fails:
+        A block's output is constant, or there is a single block.
+    """
+    entropies = block_entropies(p)
+    if len(entropies) < 2:
+        raise Unscorable("the network has a single block")
+    return min(after - before for before, after in itertools.pairwise(entropies))
+
+
+@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+def trainability(p: Probe) -> float:
+    """How close each block comes to passing gradients on at their own size.
+
+    mean over blocks of 2 − s − 1 / (s + 1e-6), s the largest singular value of the block's Jacobian, estimated from
+    one random ±1 gradient at its output.
+
+    Fails:
+        A block passes its input on unchanged (every gradient comes back as it went in), or a single block.
+    """
+    found = blocks(p)
+    if len(found) < 2:
+        raise Unscorable("the network has a single block")
+    source = p.generator("trainability")
+    scores = []
+    for before, after in itertools.pairwise(found):
+        signs = torch.randint(0, 2, after.output.shape, generator=source, dtype=torch.int8)
+        going_in = (signs * 2 - 1).to(after.output.device, after.output.dtype)
+        (coming_out,) = gradient(after.output, [before.output], going_in)
+        if coming_out.shape == going_in.shape and torch.equal(coming_out, going_in):
+            raise Unscorable(f"block {after.name} passes its input on unchanged")
+        spread = _largest(before.like(coming_out), after.like(going_in))
+        scores.append(2 - spread - 1 / (spread + 1e-6))
+    return math.fsum(scores) / len(scores)
+
+
+def _largest(before: Block, after: Block) -> float:
+    """The largest singular value of the mean outer product of gradients at matching positions."""
+    left, right = before.folded(after), after.channels()
+    return float(torch.linalg.matrix_norm((left @ right.T).double() / right.shape[1], 2))

@@ -1,0 +1,63 @@
+"""Sizes: the baselines that every proxy has to beat."""
+
+from __future__ import annotations
+
+import torch
+
+from trainless.probe.counts import count
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.quantities import weight_names
+from trainless.proxies.proxy import Setting, proxy
+from trainless.spaces.protocol import Counts
+
+_ANY = Setting(batch=2)
+
+
+@quantity
+def counts(p: Probe) -> Counts:
+    """Parameters, multiply–accumulates and parameter tensors of the probe's network."""
+    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype)
+
+
+@proxy(higher_is_better=True, data=False, paper="baseline", setting=_ANY)
+def params(p: Probe) -> float:
+    """Number of trainable parameters.
+
+    Σ_l |θ_l|.
+    """
+    return float(sum(tensor.numel() for tensor in p.weights.values()))
+
+
+@proxy(higher_is_better=True, data=False, paper="baseline", setting=_ANY)
+def flops(p: Probe) -> float:
+    """Multiply–accumulates for one sample: convolutions, linear layers, attention and recurrent cells.
+
+    Σ_l (outputs of l) · (fan-in of l), on shapes alone.
+
+    Differences:
+        Norms, activations and pooling count nothing, as in NAS-Bench-201's own figures; NASLib's table counts them
+        too and ranks worse (docs/log.md).
+    """
+    return float(counts(p).flops)
+
+
+@proxy(higher_is_better=True, data=False, paper="tybl2025vkdnw", setting=_ANY)
+def layers(p: Probe) -> float:
+    """Number of parameter tensors: VKDNW's size ℵ.
+
+    |{θ_l}|.
+
+    Differences:
+        The paper speaks of layers without norms; its program counts every parameter tensor, norms and biases
+        included, and its tables come from that. So does this.
+    """
+    return float(len(p.weights))
+
+
+@proxy(higher_is_better=True, data=False, paper="abdelfattah2021zerocost", setting=_ANY)
+def l2_norm(p: Probe) -> float:
+    """Sum over layers of the weights' Euclidean norms.
+
+    Σ_l ‖θ_l‖₂ over convolution and linear weights.
+    """
+    return float(torch.stack([p.weights[name].norm() for name in weight_names(p)]).sum())

@@ -1,0 +1,40 @@
+"""GradSign (Zhang & Jia, 2022): do the samples' gradients agree in sign?"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from trainless.probe.norms import Norm
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.samples import loss_cotangent, stream
+from trainless.proxies.proxy import Setting, proxy
+
+
+@quantity
+def sign_sums(p: Probe) -> dict[str, Tensor]:
+    """For every weight, Σ over samples of the sign of its gradient."""
+    sums: dict[str, Tensor] = {}
+
+    def add(name: str, block: Tensor) -> None:
+        signs = block.sign_().sum(0)
+        sums[name] = sums[name].add_(signs) if name in sums else signs
+
+    stream(p, loss_cotangent(p), add, "samples")
+    return sums
+
+
+@proxy(higher_is_better=True, labels=True, paper="zhang2022gradsign", setting=Setting(batch=64))
+def gradsign(p: Probe, norm: Norm = "isolated") -> float:
+    """Agreement of the samples' gradient signs, weight by weight: denser sample-wise optima.
+
+    Σ_θ |Σ_i sign(∂ℓ_i/∂θ)| over convolution and linear weights, every sample normalised on its own.
+
+    Differences:
+        The paper leaves batch norm open; its program sends samples through one by one, so each is normalised
+        alone, and so it is here, in one batched pass. The sum is its search programs' (one script takes the mean).
+
+    Fails:
+        Batch norm sees a single value per channel and sample: a batch of one cannot be normalised.
+    """
+    q = p.at(norm=norm)
+    return float(sum(sums.abs().sum().double() for sums in sign_sums(q).values()))

@@ -1,0 +1,77 @@
+"""MeCo (Jiang et al., 2023): the smallest eigenvalue of the channels' correlation."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from trainless.core.errors import Unscorable
+from trainless.probe.inputs import First, Noise
+from trainless.probe.norms import normalised
+from trainless.probe.probe import Probe, quiet_randomness
+from trainless.probe.record import run
+from trainless.proxies.proxy import Setting, proxy
+
+
+@proxy(higher_is_better=True, data=False, paper="jiang2023meco", setting=Setting(inputs=Noise(), batch=1))
+def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
+    """How independent the channels of every feature map are, for a single input.
+
+    Σ_maps λ_min(ρ), ρ the correlation matrix of the map's channels over its positions.
+
+    Args:
+        p: The probe; only the first sample is used.
+        count: ``tensors`` counts every module's output once; ``modules`` counts it once for every container that
+            passes it on, as the published program does.
+        channels: Take only so many channels of each map, drawn at random, and scale up (the paper's faster variant).
+
+    Differences:
+        See ``count``: with the program's counting, the score depends on how a network's code is nested.
+
+    Fails:
+        The network has no feature map of more than one channel and position.
+    """
+    q = p.at(x=First(1))
+    maps = _maps(q, count)
+    if not maps:
+        raise Unscorable("no module gives a feature map of more than one channel and position")
+    source = q.generator("meco")
+    total = 0.0
+    for rows in maps:
+        chosen, scale = rows, 1.0
+        if channels is not None and len(rows) > channels:
+            picked = torch.randperm(len(rows), generator=source)[:channels].to(rows.device)
+            chosen, scale = rows[picked], len(rows) / channels
+        total += scale * _smallest(chosen)
+    return total
+
+
+def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
+    """Channels × positions of every module's output."""
+    kept: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+        seen = count == "tensors" and any(output is other for other in kept)
+        if isinstance(output, Tensor) and output.ndim > 2 and not seen:
+            kept.append(output)
+
+    hooks = [module.register_forward_hook(keep) for module in p.net.modules()]
+    try:
+        with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
+            run(p.net, p.weights, p.x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    rows = [tensor[0].flatten(1) for tensor in kept]
+    return [row for row in rows if min(row.shape) > 1]
+
+
+def _smallest(rows: Tensor) -> float:
+    """The smallest eigenvalue of the rows' correlation; a constant row correlates with nothing, itself included."""
+    rows = rows.double()
+    rows = rows - rows.mean(1, keepdim=True)
+    norms = rows.norm(dim=1, keepdim=True)
+    rows = torch.where(norms > 0, rows / norms.clamp_min(1e-300), 0)
+    return float(torch.linalg.eigvalsh(rows @ rows.T)[0])

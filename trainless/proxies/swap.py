@@ -1,0 +1,36 @@
+"""SWAP-NAS (Peng et al., 2024): sample-wise activation patterns."""
+
+from __future__ import annotations
+
+import torch
+
+from trainless.core.errors import Unscorable
+from trainless.probe.patterns import distinct_rows, packed_patterns
+from trainless.probe.probe import Probe
+from trainless.probe.record import trace
+from trainless.probe.weights import Gaussian
+from trainless.proxies.proxy import Setting, proxy
+
+
+@proxy(
+    higher_is_better=True,
+    paper="peng2024swap",
+    setting=Setting(weights=Gaussian(), batch=16, network="thin", repeats=3),
+)
+def swap(p: Probe) -> float:
+    """Number of distinct patterns that units show over the samples.
+
+    |{(a_u(x_1) > 0, …, a_u(x_N) > 0) : units u}|, one row per unit where NASWOT has one per sample.
+
+    Differences:
+        The paper's regularisation by size is left out; it averages 32 draws, the setting here 3. With 16 samples a
+        full NAS-Bench-201 network shows nearly all 65,536 patterns there are, so the setting takes a thin network.
+
+    Fails:
+        The network has no rectifier.
+    """
+    activations = trace(p).activations
+    if not activations:
+        raise Unscorable("the network has no rectifying activation")
+    units = torch.cat([activation.gate.gt(0).flatten(1) for activation in activations], 1)
+    return float(distinct_rows(packed_patterns(units.T)))

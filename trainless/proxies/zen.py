@@ -1,0 +1,67 @@
+"""Zen-NAS (Lin et al., 2021): expected Gaussian complexity."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from trainless.core.errors import Unscorable
+from trainless.probe.inputs import Noise
+from trainless.probe.norms import normalised
+from trainless.probe.probe import Probe, quiet_randomness
+from trainless.probe.record import Recorder, run
+from trainless.probe.weights import Gaussian
+from trainless.proxies.proxy import Setting, proxy
+
+
+@proxy(
+    higher_is_better=True,
+    data=False,
+    paper="lin2021zennas",
+    setting=Setting(weights=Gaussian(), inputs=Noise(), batch=16),
+)
+def zen(p: Probe, step: float = 0.01) -> float:
+    """How strongly features before the pooling react to a small change of the input, norms compensated.
+
+    log mean_n Σ |f(x) − f(x + step · ε)| + Σ_norms log √(mean channel variance), ε ~ N(0, 1).
+
+    Args:
+        p: The probe.
+        step: Size of the change.
+
+    Differences:
+        Variances are the batch's own; the program reads running averages that drift from repeat to repeat.
+        Features are the last rectifier's outputs.
+
+    Fails:
+        Token inputs, no rectifier, or features that do not react.
+    """
+    if not p.x.is_floating_point():
+        raise Unscorable("the inputs are tokens: they cannot be changed a little")
+    noise = torch.randn(p.x.shape, generator=p.generator("zen")).to(p.x.device, p.x.dtype)
+    features, logarithms = _features(p, p.x)
+    moved, _ = _features(p, p.x + step * noise)
+    difference = float((features - moved).abs().flatten(1).sum(1).double().mean())
+    if not difference > 0:
+        raise Unscorable("the features do not react to the input")
+    return math.log(difference) + math.fsum(logarithms)
+
+
+def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
+    """The last rectifier's outputs and each batch norm's log standard deviation."""
+    logarithms: list[float] = []
+
+    def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> None:
+        axes = [axis for axis in range(inputs.ndim) if axis != 1]
+        variance = float(inputs.double().var(axes).mean())
+        if variance > 0:
+            logarithms.append(0.5 * math.log(variance))
+
+    recorder = Recorder(p.net, {})
+    with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, note), recorder:
+        run(p.net, p.weights, x)
+    if not recorder.activations:
+        raise Unscorable("the network has no rectifying activation")
+    return list(recorder.activations.values())[-1].gate, logarithms

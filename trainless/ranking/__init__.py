@@ -1,0 +1,51 @@
+"""Rankings: functions from a whole table of scores to one number per candidate, the higher the better.
+
+A candidate whose scores failed comes last and is counted: rank-based rankings put it last in the proxy that failed,
+the others give it −inf. Each ranking knows the proxies that it needs (``proxies``).
+"""
+
+from __future__ import annotations
+
+from trainless.core.registry import Registry
+from trainless.ranking.fitted import Fitted, Ridge, fit_forest, fit_ridge
+from trainless.ranking.incremental import Incremental
+from trainless.ranking.pointwise import LogSum
+from trainless.ranking.ranks import Lexicographic, RankProduct, RankSum
+from trainless.ranking.types import Ranking
+
+__all__ = [
+    "Fitted",
+    "Incremental",
+    "Lexicographic",
+    "LogSum",
+    "RankProduct",
+    "RankSum",
+    "Ranking",
+    "Ridge",
+    "fit_forest",
+    "fit_ridge",
+    "ranking",
+    "registry",
+    "vkdnw_single",
+]
+
+vkdnw_single = Lexicographic("layers", "vkdnw")
+"""VKDNW_single: the number of layers first, the entropy within."""
+
+registry: Registry[Ranking] = Registry("ranking", "rankings")
+registry.add("teacup", LogSum({"length": -0.5, "ntk_condition": -1.0, "synflow": -1.0, "zico": 1.0}))
+registry.add("te-nas", RankSum(("ntk_condition", "linear_regions")))
+registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
+registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))
+registry.add("vkdnw-single", vkdnw_single)
+registry.add("vkdnw-agg", RankProduct((vkdnw_single, "expressivity", "trainability", "flops", "jacov")))
+
+
+def ranking(name: str) -> Ranking:
+    """A published ranking by its name.
+
+    Example:
+        >>> ranking("az-nas").proxies
+        ('expressivity', 'progressivity', 'trainability', 'flops')
+    """
+    return registry[name]

@@ -1,0 +1,157 @@
+"""Rankings made of ranks: only defined relative to a collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.stats import rankdata
+
+from trainless.core.scores import Scores
+from trainless.ranking.types import Floats, column, upward
+
+
+@dataclass(frozen=True)
+class Lexicographic:
+    """Candidates by one proxy, and within its ties by another: the dense rank of the pair, 1 for the worst.
+
+    VKDNW_single (equation 12) is this with the number of layers and the entropy; the paper adds the two, which is the
+    same as long as the entropy stays below 1, and the program ranks the pairs. A failure in either has rank 0.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> pairs = {"a": (2.0, 0.1), "b": (1.0, 0.9), "c": (2.0, 0.3)}
+        >>> scores = Scores([Record(c, p, v, True) for c, both in pairs.items() for p, v in zip("xy", both)])
+        >>> Lexicographic("x", "y")(scores)
+        array([2., 1., 3.])
+    """
+
+    first: str
+    within: str
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return (self.first, self.within)
+
+    def __call__(self, scores: Scores) -> Floats:
+        pairs = np.stack([_signed(scores, proxy) for proxy in self.proxies], axis=1)
+        known = ~np.isnan(pairs).any(axis=1)
+        ranks = np.zeros(len(pairs))
+        if known.any():
+            ranks[known] = 1.0 + np.unique(pairs[known], axis=0, return_inverse=True)[1].reshape(-1)
+        return ranks
+
+
+def _signed(scores: Scores, proxy: str) -> Floats:
+    values = column(scores, proxy)
+    return values if scores.higher_is_better[proxy] else -values
+
+
+Part: TypeAlias = str | Lexicographic
+"""What is ranked: a proxy, or a ranking of two."""
+
+
+def values_of(part: Part, scores: Scores) -> Floats:
+    """One number per candidate, higher is better, NaN where it failed."""
+    if isinstance(part, str):
+        return upward(scores, part)
+    ranks = part(scores)
+    return np.where(ranks > 0, ranks, np.nan)
+
+
+def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """The proxies of all parts, each once."""
+    nested = ((part,) if isinstance(part, str) else part.proxies for part in parts)
+    return tuple(dict.fromkeys(name for names in nested for name in names))
+
+
+@dataclass(frozen=True)
+class RankProduct:
+    """AZ-NAS's and VKDNW_agg's aggregate: Σ_p log(rank_p / n), the best having rank n, ties the mean of their ranks.
+
+    Infinite scores count as the extreme finite ones, as in VKDNW's program. A failure is last in its proxy, below
+    every number (the program makes it equal to the worst one).
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> scores = Scores([Record("a", "snip", 3.0, True), Record("b", "snip", 7.0, True)])
+        >>> RankProduct(("snip",))(scores).round(3)
+        array([-0.693,  0.   ])
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return names_of(self.parts)
+
+    def __call__(self, scores: Scores) -> Floats:
+        return self.combine([values_of(part, scores) for part in self.parts])
+
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The aggregate of values that are higher for better candidates and NaN for failures."""
+        total: Floats = np.sum([np.log(average_ranks(values) / len(values)) for values in columns], axis=0)
+        return total
+
+    def term(self, better: int, equal: int, seen: int) -> float:
+        """One part's share for a candidate by how many are better, how many are equal (itself too), and how many are."""
+        return float(np.log((seen - better - (equal - 1) / 2) / seen))
+
+
+@dataclass(frozen=True)
+class RankSum:
+    """TE-NAS's and TEG-NAS's sum of ranks: −Σ_p (number of candidates that are better in p).
+
+    Equal candidates share the best of their ranks, as in TEG-NAS's program; a failure is last in its proxy.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> scores = Scores([Record(c, "mse", v, False) for c, v in [("a", 3.0), ("b", 7.0), ("c", 3.0)]])
+        >>> RankSum(("mse",))(scores)
+        array([ 0., -2.,  0.])
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return names_of(self.parts)
+
+    def __call__(self, scores: Scores) -> Floats:
+        return self.combine([values_of(part, scores) for part in self.parts])
+
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The sum of values that are higher for better candidates and NaN for failures."""
+        return 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
+
+    def term(self, better: int, equal: int, seen: int) -> float:
+        """One part's share for a candidate by how many are better."""
+        return -float(better)
+
+
+def average_ranks(values: Floats) -> Floats:
+    """Ascending ranks from 1, ties the mean of theirs, NaN below everything.
+
+    Example:
+        >>> average_ranks(np.array([5.0, np.nan, 7.0, 5.0]))
+        array([2.5, 1. , 4. , 2.5])
+    """
+    ranks: Floats = rankdata(_failures_lowest(values))
+    return ranks
+
+
+def better_counts(values: Floats) -> Floats:
+    """How many values are higher.
+
+    Example:
+        >>> better_counts(np.array([5.0, np.nan, 7.0, 5.0]))
+        array([1., 3., 0., 1.])
+    """
+    counts: Floats = len(values) - rankdata(_failures_lowest(values), method="max").astype(np.float64)
+    return counts
+
+
+def _failures_lowest(values: Floats) -> Floats:
+    """The values by their dense ranks, so that NaN can be below the lowest of them."""
+    return np.where(np.isnan(values), -np.inf, values)

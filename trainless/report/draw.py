@@ -1,0 +1,148 @@
+"""Pictures of architectures: the graph of a cell, or the blocks of a network.
+
+What is drawn comes from the space: one that has ``sketch`` (see :mod:`trainless.spaces.sketch`) says how its archs
+look, and any other is drawn as the list of its decisions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainless.core.arch import Arch
+from trainless.core.task import Task
+from trainless.report.layout import Layout, arrange
+from trainless.report.scene import Arrow, Box, Point, Scene, Shape, Words, text_width, to_png, to_svg
+from trainless.spaces.sketch import Block, Chain, Drawable, Graph, Node, Sketch
+from trainless.spaces.protocol import Counted, Space, require_arch
+
+_MARGIN, _ROW, _HEIGHT, _GAP = 24.0, 58.0, 34.0, 46.0
+_SMALL = 11.0
+_COLOURS = {
+    "input": ("#e3edfb", "#3b6db3"),
+    "operation": ("#f6f3ea", "#a08b4f"),
+    "state": ("#f3f4f6", "#6b7280"),
+    "output": ("#e4f3e8", "#3a8355"),
+}
+
+
+def svg(space: Space, arch: Arch, task: Task | None = None) -> str:
+    """A drawing of an arch as SVG; with a task, its parameters and FLOPs are written above.
+
+    Example:
+        >>> from trainless.spaces.sizes import Sizes
+        >>> picture = svg(Sizes(), (0, 1, 2, 3, 4))
+        >>> picture.startswith("<svg"), "24 channels" in picture
+        (True, True)
+    """
+    return to_svg(scene(space, arch, task))
+
+
+def png(space: Space, arch: Arch, path: str | Path, task: Task | None = None, *, scale: float = 2) -> None:
+    """The same drawing as a PNG file, at so many pixels per unit of the SVG."""
+    to_png(scene(space, arch, task), Path(path), scale)
+
+
+def scene(space: Space, arch: Arch, task: Task | None = None) -> Scene:
+    """The drawing before it is written: a heading, then the space's sketches below each other."""
+    require_arch(space, arch)
+    sketch: Sketch = space.sketch(arch) if isinstance(space, Drawable) else (_plain(space, arch),)
+    shapes: list[Shape] = [Words(_MARGIN, _MARGIN, space.name, 16, anchor="start")]
+    top, width = _MARGIN + 24, text_width(space.name, 16)
+    if task is not None and isinstance(space, Counted):
+        counts = space.counts(arch, task)
+        line = f"{counts.params:,} parameters, {counts.flops / 1e6:,.2f} M multiply–accumulates on {task.name}"
+        shapes.append(Words(_MARGIN, top, line, _SMALL, anchor="start"))
+        top, width = top + 22, max(width, text_width(line, _SMALL))
+    for part in sketch:
+        shapes.append(Words(_MARGIN, top, part.title, _SMALL, "#6b7280", "start"))
+        drawn, size = _chain(part, top + 16) if isinstance(part, Chain) else _graph(part, top + 16)
+        shapes += drawn
+        top, width = size[1] + 24, max(width, size[0] - _MARGIN)
+    return Scene(width + 2 * _MARGIN, top, tuple(shapes), f"{space.name}: {space.format(arch)}")
+
+
+def _plain(space: Space, arch: Arch) -> Chain:
+    blocks = (Block(d.name, d.options[option]) for d, option in zip(space.decisions, arch, strict=True))
+    return Chain("decisions", tuple(blocks))
+
+
+def _chain(chain: Chain, top: float) -> tuple[list[Shape], Point]:
+    """Boxes below each other; returns the shapes and the lower right corner."""
+    lengths = [text_width(block.label) for block in chain.blocks]
+    lengths += [text_width(block.detail, _SMALL) for block in chain.blocks]
+    width = max(lengths, default=0) + 28
+    middle = _MARGIN + width / 2
+    shapes: list[Shape] = []
+    for index, block in enumerate(chain.blocks):
+        if index:
+            shapes.append(Arrow(((middle, top), (middle, top + 20)), down=True))
+            top += 20
+        height = 44.0 if block.detail else 30.0
+        ends = {0: "input", len(chain.blocks) - 1: "output"}
+        fill, stroke = _COLOURS[ends.get(index, "operation")]
+        shapes.append(Box(_MARGIN, top, width, height, fill, stroke))
+        shapes.append(Words(middle, top + 15, block.label))
+        if block.detail:
+            shapes.append(Words(middle, top + 32, block.detail, _SMALL, "#4b5563"))
+        top += height
+    return shapes, (_MARGIN + width, top)
+
+
+def _graph(graph: Graph, top: float) -> tuple[list[Shape], Point]:
+    """Columns from left to right; returns the shapes and the lower right corner."""
+    layout = arrange(graph)
+    nodes = {node.key: node for node in graph.nodes}
+    labels = {route[(len(route) - 1) // 2]: edge.label for edge, route in layout.routes if len(route) > 2}
+    widths = [max(_width(key, nodes, labels) for key in column) for column in layout.columns]
+    gaps = [_GAP] * len(layout.columns)
+    column_of = {key: index for index, column in enumerate(layout.columns) for key in column}
+    for edge, route in layout.routes:
+        if edge.label and len(route) == 2:
+            column = column_of[edge.source]
+            gaps[column] = max(gaps[column], text_width(edge.label, _SMALL) + 84)
+    rows = max(map(len, layout.columns))
+    places: dict[str, Point] = {}
+    half: dict[str, float] = {}
+    x = _MARGIN
+    for keys, width, gap in zip(layout.columns, widths, gaps, strict=True):
+        for index, key in enumerate(keys):
+            places[key] = (x + width / 2, top + _ROW * (rows / 2 + index - (len(keys) - 1) / 2))
+            half[key] = (_width(key, nodes, labels) if key in nodes else width) / 2
+        x += width + gap
+    shapes = _arrows(layout, places, half)
+    for key, node in nodes.items():
+        shapes += _box(node, places[key])
+    return shapes, (x - gaps[-1], top + rows * _ROW)
+
+
+def _width(key: str, nodes: dict[str, Node], labels: dict[str, str]) -> float:
+    if key in nodes:
+        return max(text_width(nodes[key].label) + 22, 36)
+    return text_width(labels.get(key, ""), _SMALL) + 16
+
+
+def _box(node: Node, place: Point) -> list[Shape]:
+    width = max(text_width(node.label) + 22, 36)
+    fill, stroke = _COLOURS[node.role]
+    box = Box(place[0] - width / 2, place[1] - _HEIGHT / 2, width, _HEIGHT, fill, stroke)
+    return [box, Words(*place, node.label)]
+
+
+def _arrows(layout: Layout, places: dict[str, Point], half: dict[str, float]) -> list[Shape]:
+    """Lines from the right of a source to the left of a target, level across the columns between; labels on top."""
+    arrows: list[Shape] = []
+    words: list[Shape] = []
+    for edge, route in layout.routes:
+        sides = [(places[key][0] + side * half[key], places[key][1]) for key in route for side in (-1, 1)]
+        points = tuple(sides[1:-1])
+        arrows.append(Arrow(points))
+        if edge.label:
+            middle = ((points[0][0] + points[-1][0]) / 2, (points[0][1] + points[-1][1]) / 2)
+            words += _label(edge.label, places[route[(len(route) - 1) // 2]] if len(route) > 2 else middle)
+    return arrows + words
+
+
+def _label(text: str, place: Point) -> list[Shape]:
+    width = text_width(text, _SMALL) + 8
+    box = Box(place[0] - width / 2, place[1] - 9, width, 18, "#ffffff", "#d1d5db")
+    return [box, Words(*place, text, _SMALL)]

@@ -1,0 +1,209 @@
+"""Your own space: a plain function that builds a network from choices, and what can be chosen."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from trainless.core.arch import Arch, Decision
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.spaces.notation import format_pairs, parse_pairs
+from trainless.spaces.protocol import Space, require_arch
+
+Option: TypeAlias = str | int | float | bool
+Chosen: TypeAlias = dict[str, Any]
+"""The chosen option of every decision, by name and in its own type."""
+
+
+class Code:
+    """A function that is written as its name and a digest of its source, so that stored scores know it again."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.digest = _digest(function)
+
+    def __repr__(self) -> str:
+        return f"{self.function.__name__}#{self.digest}"
+
+
+def _digest(function: Callable[..., Any]) -> str:
+    """The first digits of the SHA-256 of the source, or of the name where there is no source."""
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        text = function.__qualname__
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class FunctionSpace:
+    """A space made by :func:`space_from`."""
+
+    name: str
+    options: tuple[tuple[str, tuple[Option, ...]], ...]
+    network: Code
+    rule: Code | None = None
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The open choices, their options as text."""
+        return _decisions(self.options)
+
+    def check(self, task: Task) -> None:
+        """Accept every task: the function says what it cannot take."""
+
+    def chosen(self, arch: Arch) -> Chosen:
+        """The options that an arch stands for, in their own types."""
+        return {name: options[option] for (name, options), option in zip(self.options, arch, strict=True)}
+
+    def valid(self, arch: Arch) -> bool:
+        """Whether the options are there and the rule, where there is one, allows them."""
+        if len(arch) != len(self.options):
+            return False
+        if not all(0 <= option < len(options) for (_, options), option in zip(self.options, arch, strict=True)):
+            return False
+        return self.rule is None or bool(self.rule.function(self.chosen(arch)))
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The arch itself."""
+        return arch
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        """Call the function with the choices, and with the task where it takes one."""
+        require_arch(self, arch)
+        takes_task = len(inspect.signature(self.network.function).parameters) > 1
+        chosen = self.chosen(arch)
+        net = self.network.function(chosen, task) if takes_task else self.network.function(chosen)
+        if not isinstance(net, nn.Module):
+            raise InputError(
+                f"{self.name}: {self.network.function.__name__} returned {type(net).__name__} for {self.format(arch)};"
+                " expected a torch.nn.Module"
+            )
+        return net
+
+    def parse(self, text: str) -> Arch:
+        """Read ``name=option,name=option``."""
+        arch = parse_pairs(self.name, self.decisions, text)
+        require_arch(self, arch)
+        return arch
+
+    def format(self, arch: Arch) -> str:
+        """Write ``name=option,name=option``."""
+        require_arch(self, arch)
+        return format_pairs(self.decisions, arch)
+
+
+@functools.cache
+def _decisions(options: tuple[tuple[str, tuple[Option, ...]], ...]) -> tuple[Decision, ...]:
+    return tuple(Decision(name, tuple(map(str, values))) for name, values in options)
+
+
+def space_from(
+    build: Callable[..., nn.Module],
+    decisions: Mapping[str, Sequence[Option]],
+    *,
+    valid: Callable[[Chosen], bool] | None = None,
+    name: str = "",
+) -> FunctionSpace:
+    """A space from a function and its decisions.
+
+    Args:
+        build: ``build(choices)`` or ``build(choices, task)``; gets a dict of the chosen options and returns a
+            network.
+        decisions: The options of each choice; numbers stay numbers.
+        valid: Which choices go together; all by default.
+        name: What to call the space; the function's name by default.
+
+    Example:
+        >>> def mlp(choices, task):
+        ...     width = choices["width"]
+        ...     hidden = [nn.Linear(width, width) for _ in range(choices["depth"])]
+        ...     return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), *hidden, nn.Linear(width, task.target.outputs))
+        >>> space = space_from(mlp, {"depth": [1, 2, 3], "width": [16, 32]})
+        >>> space.parse("depth=2,width=32")
+        (1, 1)
+    """
+    name = name or build.__name__
+    if not decisions:
+        raise InputError(f"{name}: no decisions were given; expected at least one, such as {{'width': [16, 32]}}")
+    for decision, options in decisions.items():
+        texts = [str(option) for option in options]
+        if isinstance(options, str) or not texts or len(set(texts)) < len(texts):
+            raise InputError(f"{name}: the options {options!r} of {decision!r} have to be a list of different values")
+        for text in (decision, *texts):
+            if any(sign in text for sign in ",=") or text != text.strip() or not text:
+                raise InputError(f"{name}: {text!r} cannot name a decision or option: leave out ',', '=' and spaces")
+    return FunctionSpace(
+        name,
+        tuple((decision, tuple(options)) for decision, options in decisions.items()),
+        Code(build),
+        None if valid is None else Code(valid),
+    )
+
+
+def load(reference: str) -> Space:
+    """Import the space that ``path/to/file.py:name`` or ``package.module:name`` names; this runs the user's code.
+
+    Args:
+        reference: A file or module, a colon and the name of a space in it, or of a function without arguments or
+            a class that makes one.
+
+    Example:
+        >>> load("trainless.spaces.nb201:NasBench201").name
+        'nb201'
+    """
+    place, colon, name = reference.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise InputError(
+            f"{reference!r} does not name a space; expected my_file.py:my_space or package.module:my_space"
+        )
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    found = vars(module).get(name)
+    if found is None:
+        there = [key for key, value in vars(module).items() if isinstance(value, Space) and not isinstance(value, type)]
+        raise InputError(f"{place} has no {name!r}; its spaces are: {', '.join(there) or 'none'}")
+    if callable(found):
+        found = _run(found, reference)
+    if not isinstance(found, Space) or isinstance(found, type):
+        raise InputError(
+            f"{reference} is {type(found).__name__}, not a space: make one with trainless.spaces.custom.space_from"
+        )
+    return found
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}: check the path before the colon")
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(f"trainless_user_{digest}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{str(path)!r} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    _run(functools.partial(spec.loader.exec_module, module), str(path))
+    return module
+
+
+def _from_package(name: str) -> ModuleType:
+    module: ModuleType = _run(functools.partial(importlib.import_module, name), name)
+    return module
+
+
+def _run(call: Callable[[], Any], what: str) -> Any:
+    """Run user code; whatever it raises is the user's to see, in one line."""
+    try:
+        return call()
+    except Exception as error:
+        raise InputError(f"{what} could not be run: {type(error).__name__}: {error}") from error

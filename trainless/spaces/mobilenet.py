@@ -1,0 +1,275 @@
+"""The MobileNetV2 space of ZenNAS, AZ-NAS and VKDNW, and a variant for small inputs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import nn
+
+from trainless.core.arch import Arch, Decision
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.spaces.mobilenet_net import Group, MobileNetwork, Plan, count
+from trainless.spaces.mobilenet_notation import read_plan, write_plan
+from trainless.spaces.protocol import Counts, require_arch
+from trainless.spaces.sketch import Block, Chain
+
+KERNELS = (3, 5, 7)
+EXPANSIONS = (1, 2, 4, 6)
+_PARTS = 5  # decisions of one group: kernel, expansion, channels, bottleneck, layers
+
+
+@dataclass(frozen=True)
+class _Skeleton:
+    """Strides and the lists to choose from, one per stage."""
+
+    stem_stride: int
+    stem: tuple[int, ...]
+    strides: tuple[int, ...]
+    channels: tuple[tuple[int, ...], ...]
+    bottlenecks: tuple[tuple[int, ...], ...]
+    last: int
+
+    @property
+    def halvings(self) -> int:
+        return (self.stem_stride, *self.strides).count(2)
+
+
+_IMAGENET = _Skeleton(
+    stem_stride=2,
+    stem=(8, 16, 24, 32, 48),
+    strides=(2, 2, 2, 2),
+    channels=(
+        (16, 24, 32, 40, 48, 64),
+        (24, 32, 48, 64, 80, 96),
+        (48, 64, 80, 96, 128, 160),
+        (96, 128, 160, 192, 224, 256),
+    ),
+    bottlenecks=(
+        (8, 16, 24, 32, 40, 64),
+        (16, 24, 32, 48, 64, 80),
+        (32, 48, 64, 80, 96, 128),
+        (64, 96, 128, 160, 192, 224),
+    ),
+    last=2048,
+)
+_SMALL = _Skeleton(
+    stem_stride=1,
+    stem=(8, 16, 24, 32),
+    strides=(1, 2, 2),
+    channels=((8, 16, 24, 32), (16, 24, 32, 48, 64), (32, 48, 64, 96, 128)),
+    bottlenecks=((8, 16, 24), (8, 16, 24, 32, 48), (16, 24, 32, 48, 64)),
+    last=512,
+)
+
+
+@dataclass(frozen=True)
+class MobileNet:
+    """Stages of inverted residual blocks; kernel, expansion, widths and depth of each group are open.
+
+    A network is a 3×3 stem, stages of one or two groups ``SuperResIDWE<e>K<k>(inputs, outputs, stride,
+    bottleneck, layers)``, a last 1×1 convolution, global average and a linear classifier; only the first group
+    of a stage has its stride. A layer is two inverted residuals, to the bottleneck and to the outputs. The sum
+    of the layers is at most ``max_layers`` (14 at 450 M multiply–accumulates in the papers).
+
+    Deviations: the published searches walk through widths of any multiple of 8 and split a group of six layers
+    or more in two; here widths come from lists, a group has up to five layers and its stage's second group up
+    to three, so that the number of decisions is fixed and every searcher can work on them. Batch norm has the
+    published ε = 0.001.
+
+    Args:
+        max_layers: The most layers that all groups may have together.
+        small: Stem and first stage of stride 1, three stages, narrow: for 28×28, 32×32, signals and volumes.
+
+    Example:
+        >>> space = MobileNet()
+        >>> arch = space.parse(START)
+        >>> space.counts(arch, Task.noise((3, 224, 224), classes=1000)).flops
+        159334080
+    """
+
+    max_layers: int = 14
+    small: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_layers < len(self._skeleton.strides):
+            raise InputError(
+                f"{self.name}: max_layers={self.max_layers} was given; its {len(self._skeleton.strides)} stages need"
+                " at least one layer each"
+            )
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "mobilenet-small" if self.small else "mobilenet"
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The open choices, in order."""
+        return _decisions(self._skeleton)
+
+    @property
+    def _skeleton(self) -> _Skeleton:
+        return _SMALL if self.small else _IMAGENET
+
+    def check(self, task: Task) -> None:
+        """Raise InputError where the task's inputs do not fit."""
+        if not 1 <= task.dims <= 3 or task.vocabulary:
+            raise InputError(
+                f"{self.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"
+                f" {task.input_shape}: choose another space (trainless list spaces)"
+            )
+        if min(task.input_shape[1:]) < 2**self._skeleton.halvings:
+            remedy = "resize with --size" if self.small else "resize with --size or choose mobilenet-small"
+            raise InputError(
+                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name}, which"
+                f" halves them {self._skeleton.halvings} times: at least {2**self._skeleton.halvings} along every"
+                f" axis is needed ({remedy})"
+            )
+
+    def valid(self, arch: Arch) -> bool:
+        """Whether the options are there and all layers together within the limit."""
+        if len(arch) != len(self.decisions):
+            return False
+        if not all(0 <= option < len(decision) for option, decision in zip(arch, self.decisions, strict=True)):
+            return False
+        return self.layers(arch) <= self.max_layers
+
+    def layers(self, arch: Arch) -> int:
+        """The sum of the layers of all groups, which ``max_layers`` limits."""
+        first = sum(arch[_PARTS :: 2 * _PARTS]) + len(arch[_PARTS :: 2 * _PARTS])
+        return first + sum(arch[2 * _PARTS :: 2 * _PARTS])
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The same network with the unused choices of absent groups at their first option."""
+        parts = list(arch)
+        for last in range(2 * _PARTS, len(arch), 2 * _PARTS):
+            if arch[last] == 0:
+                parts[last - _PARTS + 1 : last] = [0] * (_PARTS - 1)
+        return tuple(parts)
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        """The network, freshly initialised by PyTorch's own rules."""
+        require_arch(self, arch)
+        self.check(task)
+        return MobileNetwork(self.plan(arch), task)
+
+    def counts(self, arch: Arch, task: Task) -> Counts:
+        """Parameters, multiply–accumulates and parameter tensors from shapes alone."""
+        require_arch(self, arch)
+        self.check(task)
+        return count(self.plan(arch), task)
+
+    def plan(self, arch: Arch) -> Plan:
+        """The layers that an arch stands for."""
+        skeleton = self._skeleton
+        inputs = stem = skeleton.stem[arch[0]]
+        groups: list[Group] = []
+        for stage, stride in enumerate(skeleton.strides):
+            for second in (0, 1):
+                start = 1 + (2 * stage + second) * _PARTS
+                kernel, expansion, channels, bottleneck, layers = arch[start : start + _PARTS]
+                if second and not layers:
+                    continue
+                groups.append(
+                    Group(
+                        KERNELS[kernel],
+                        EXPANSIONS[expansion],
+                        inputs,
+                        skeleton.channels[stage][channels],
+                        1 if second else stride,
+                        skeleton.bottlenecks[stage][bottleneck],
+                        layers + 1 - second,
+                    )
+                )
+                inputs = groups[-1].outputs
+        return Plan(stem, skeleton.stem_stride, tuple(groups), skeleton.last)
+
+    def parse(self, text: str) -> Arch:
+        """PlainNet notation; the number of inputs of the stem is the task's and not looked at."""
+        plan = read_plan(text, self.name)
+        skeleton = self._skeleton
+        for what, given, wanted in (
+            ("stem stride", plan.stem_stride, skeleton.stem_stride),
+            ("channels in the last convolution", plan.last, skeleton.last),
+        ):
+            if given != wanted:
+                raise InputError(f"{self.name}: {given} {what} was given; expected {wanted}")
+        arch = [_option(self.decisions[0], plan.stem, self.name)]
+        for slot, group in enumerate(self._slots(plan.groups)):
+            decisions = self.decisions[1 + slot * _PARTS : 1 + (slot + 1) * _PARTS]
+            if group is None:
+                arch += [0] * _PARTS
+            else:
+                values = (group.kernel, group.expansion, group.outputs, group.bottleneck, group.layers)
+                arch += [_option(d, value, self.name) for d, value in zip(decisions, values, strict=True)]
+        require_arch(self, tuple(arch))
+        return tuple(arch)
+
+    def _slots(self, groups: tuple[Group, ...]) -> Iterator[Group | None]:
+        """The groups in their places: two to a stage, the second or none of stride 1."""
+        rest = list(groups)
+        for stage, stride in enumerate(self._skeleton.strides, start=1):
+            if not rest or rest[0].stride != stride:
+                given = f"stride {rest[0].stride}" if rest else "no block"
+                raise InputError(f"{self.name}: stage {stage} has to begin with stride {stride}; got {given}")
+            yield rest.pop(0)
+            yield rest.pop(0) if rest and rest[0].stride == 1 else None
+        if rest:
+            raise InputError(
+                f"{self.name}: {len(rest)} blocks are left over after {len(self._skeleton.strides)} stages of one or"
+                " two blocks each"
+            )
+
+    def format(self, arch: Arch) -> str:
+        """PlainNet notation; the stem's inputs are written as 3, whatever the task has."""
+        require_arch(self, arch)
+        return write_plan(self.plan(arch))
+
+    def sketch(self, arch: Arch) -> tuple[Chain]:
+        """The groups with their widths, for drawing."""
+        plan = self.plan(arch)
+        groups = (
+            Block(
+                f"{g.layers} × inverted residual {g.kernel}×{g.kernel}, expansion {g.expansion}",
+                f"{g.inputs} → {g.bottleneck} → {g.outputs} channels, stride {g.stride}",
+            )
+            for g in plan.groups
+        )
+        stem = Block("convolution 3×3", f"{plan.stem} channels, stride {plan.stem_stride}")
+        last = Block("convolution 1×1", f"{plan.last} channels")
+        return (Chain("network", (stem, *groups, last, Block("average, classifier"))),)
+
+
+small_mobilenet = functools.partial(MobileNet, small=True)
+"""The space ``mobilenet-small``."""
+
+START = (
+    "SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)SuperResIDWE6K3(32,48,2,32,1)"
+    "SuperResIDWE6K3(48,96,2,48,1)SuperResIDWE6K3(96,128,2,96,1)SuperConvK1BNRELU(128,2048,1,1)"
+)
+"""Where the published searches start."""
+
+
+@functools.cache
+def _decisions(skeleton: _Skeleton) -> tuple[Decision, ...]:
+    decisions = [Decision("stem", tuple(map(str, skeleton.stem)))]
+    for stage in range(len(skeleton.strides)):
+        for second in (0, 1):
+            label = f"stage{stage + 1}{'ab'[second]}"
+            decisions += [
+                Decision(f"{label}.kernel", tuple(map(str, KERNELS))),
+                Decision(f"{label}.expansion", tuple(map(str, EXPANSIONS))),
+                Decision(f"{label}.channels", tuple(map(str, skeleton.channels[stage]))),
+                Decision(f"{label}.bottleneck", tuple(map(str, skeleton.bottlenecks[stage]))),
+                Decision(f"{label}.layers", ("absent", "1", "2", "3") if second else ("1", "2", "3", "4", "5")),
+            ]
+    return tuple(decisions)
+
+
+def _option(decision: Decision, value: int, space: str) -> int:
+    if str(value) not in decision.options:
+        raise InputError(f"{space}: {decision.name}={value} was given; expected one of {', '.join(decision.options)}")
+    return decision.options.index(str(value))

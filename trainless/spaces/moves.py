@@ -1,0 +1,222 @@
+"""Sampling, mutation, crossover, enumeration and distance: free functions over a space's decisions.
+
+They need decisions, validity and the canonical form and nothing else, so a new space has them at once, and no
+network is ever built. Randomness comes from the generator that is passed in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from trainless.core.arch import Arch, Decision, Region, whole
+from trainless.core.errors import InputError
+
+Rng: TypeAlias = np.random.Generator
+Feasible: TypeAlias = Callable[[Arch], bool]
+"""A limit on what may be proposed: asked about valid archs only, before anything is built or scored."""
+
+TRIES = 100_000
+
+
+class Choices(Protocol):
+    """The part of a space that moves and searchers look at."""
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        ...
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The open choices, in order."""
+        ...
+
+    def valid(self, arch: Arch) -> bool:
+        """Whether these options make a network."""
+        ...
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The one key of all archs that compute the same function."""
+        ...
+
+
+def allowed(space: Choices, arch: Arch, feasible: Feasible | None = None) -> bool:
+    """Whether an arch is valid and, where there is a limit, within it."""
+    return space.valid(arch) and (feasible is None or feasible(arch))
+
+
+def size(space: Choices) -> int:
+    """How many archs the decisions span, valid or not.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> size(NasBench201())
+        15625
+    """
+    return math.prod(len(decision) for decision in space.decisions)
+
+
+def arch_at(space: Choices, index: int) -> Arch:
+    """The arch at a position of the enumeration; the last decision runs fastest.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> arch_at(NasBench201(), 7)
+        (0, 0, 0, 0, 1, 2)
+    """
+    options = []
+    for decision in reversed(space.decisions):
+        index, option = divmod(index, len(decision))
+        options.append(option)
+    return tuple(reversed(options))
+
+
+def enumerate_archs(space: Choices, *, canonical: bool = False, feasible: Feasible | None = None) -> Iterator[Arch]:
+    """Every valid and feasible arch in lexicographic order; with ``canonical`` one of each set of twins.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> sum(1 for _ in enumerate_archs(NasBench201()))
+        15625
+    """
+    for arch in itertools.product(*(range(len(decision)) for decision in space.decisions)):
+        if allowed(space, arch, feasible) and not (canonical and space.canonical(arch) != arch):
+            yield arch
+
+
+def sample(
+    space: Choices,
+    rng: Rng,
+    *,
+    canonical: bool = False,
+    feasible: Feasible | None = None,
+    region: Region | None = None,
+    tries: int = TRIES,
+) -> Arch:
+    """Draw uniformly from the valid and feasible archs, by rejection.
+
+    Args:
+        space: What to draw from.
+        rng: The source of randomness.
+        canonical: Draw uniformly over functions rather than archs: an arch is accepted only where it is its own
+            canonical representative, so every set of twins is equally likely.
+        feasible: A limit; the draw is uniform over what it lets through.
+        region: Draw from these open options only.
+        tries: How many draws may be rejected before giving up.
+
+    Raises:
+        InputError: Where nothing was found.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> len(sample(NasBench201(), np.random.default_rng(0)))
+        6
+    """
+    parts = [sorted(part) for part in (whole(space.decisions) if region is None else region)]
+    counts = np.array([len(part) for part in parts])
+    block, left = 1, tries
+    while left > 0:
+        for row in rng.integers(counts, size=(min(block, left), len(counts))).tolist():
+            arch = tuple(part[option] for part, option in zip(parts, row, strict=True))
+            if allowed(space, arch, feasible) and not (canonical and space.canonical(arch) != arch):
+                return arch
+        left -= block
+        block = min(2 * block, 64)
+    raise InputError(
+        f"{space.name}: none of {tries} random architectures was {'feasible' if feasible else 'valid'}; loosen the"
+        " limits (parameters, FLOPs, depth, latency) or choose a space that can meet them"
+    )
+
+
+def neighbours(space: Choices, arch: Arch, *, feasible: Feasible | None = None) -> list[Arch]:
+    """Every valid and feasible arch that differs in one decision.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> len(neighbours(NasBench201(), (0, 0, 0, 0, 0, 0)))
+        24
+    """
+    near = (
+        (*arch[:place], option, *arch[place + 1 :])
+        for place, decision in enumerate(space.decisions)
+        for option in range(len(decision))
+        if option != arch[place]
+    )
+    return [other for other in near if allowed(space, other, feasible)]
+
+
+def mutate(space: Choices, arch: Arch, rng: Rng, *, edits: int = 1, feasible: Feasible | None = None) -> Arch:
+    """Pick ``edits`` decisions at random and give each another option, all options alike, until the result is allowed.
+
+    Where no such change is allowed, as can happen in a constrained space, one more decision is changed at a time
+    until something is; the result always differs from ``arch``.
+
+    Raises:
+        InputError: Where no other arch was found.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> distance((0,) * 6, mutate(NasBench201(), (0,) * 6, np.random.default_rng(0)))
+        1
+    """
+    counts = [len(decision) for decision in space.decisions]
+    places = [place for place, count in enumerate(counts) if count > 1]
+    for changed in range(min(edits, len(places)), len(places) + 1):
+        for _ in range(8 * len(places) if changed == 1 else 400):
+            other = _edited(arch, rng, counts, places, changed)
+            if allowed(space, other, feasible):
+                return other
+        if changed == 1 and (near := neighbours(space, arch, feasible=feasible)):
+            return _by_decision(arch, near, counts, rng)
+    raise InputError(f"{space.name}: no feasible architecture was found around {arch}; loosen the limits")
+
+
+def _edited(arch: Arch, rng: Rng, counts: list[int], places: list[int], edits: int) -> Arch:
+    """Other options at ``edits`` of the places."""
+    single = edits == 1
+    other = list(arch)
+    for place in [places[int(rng.integers(len(places)))]] if single else rng.permutation(places)[:edits].tolist():
+        option = int(rng.integers(counts[place] - 1))
+        other[place] = option + (option >= arch[place])
+    return tuple(other)
+
+
+def _by_decision(arch: Arch, near: list[Arch], counts: list[int], rng: Rng) -> Arch:
+    """One of the neighbours, each as likely as rejection would make it."""
+    weights = np.array([1 / (counts[_changed(arch, other)] - 1) for other in near])
+    return near[int(rng.choice(len(near), p=weights / weights.sum()))]
+
+
+def _changed(arch: Arch, other: Arch) -> int:
+    return next(place for place, (a, b) in enumerate(zip(arch, other, strict=True)) if a != b)
+
+
+def cross(space: Choices, first: Arch, second: Arch, rng: Rng, *, feasible: Feasible | None = None) -> Arch:
+    """Take every decision from either parent with equal chance; ``first`` itself where 100 such mixes are not allowed.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> cross(NasBench201(), (1, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1), np.random.default_rng(0))
+        (1, 1, 1, 1, 1, 1)
+    """
+    for _ in range(100):
+        mask = (rng.random(len(first)) < 0.5).tolist()
+        child = tuple(a if take else b for a, b, take in zip(first, second, mask, strict=True))
+        if allowed(space, child, feasible):
+            return child
+    return first
+
+
+def distance(first: Arch, second: Arch) -> int:
+    """The number of decisions in which two archs differ.
+
+    Example:
+        >>> distance((0, 1, 2), (0, 2, 1))
+        2
+    """
+    return sum(a != b for a, b in zip(first, second, strict=True))

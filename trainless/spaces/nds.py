@@ -1,0 +1,246 @@
+"""DARTS and the other cell spaces of the NDS study (Radosavovic et al., 2019), as one parametrised space."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from trainless.core.arch import Arch, Decision, Region, region_of
+from trainless.core.errors import InputError, UnknownName
+from trainless.core.task import Task
+from trainless.spaces.genotype import Genotype, Pair, parse_genotype
+from trainless.spaces.nds_cell import Nodes, Plan, canonical_nodes, plan
+from trainless.spaces.nds_families import FAMILIES
+from trainless.spaces.nds_net import CellsNetwork, Frame, Skeleton, count
+from trainless.spaces.protocol import Counts, require_arch
+from trainless.spaces.sketch import Edge, Graph, Node
+
+CELLS = ("normal", "reduce")
+_SLOTS = ("first", "second")
+PUBLISHED: dict[Skeleton, tuple[int, int]] = {"cifar": (36, 20), "imagenet": (48, 14)}
+"""Channels and cells of the published networks by skeleton."""
+
+
+@dataclass(frozen=True)
+class CellSpace:
+    """Normal and reduction cells whose nodes each add up two operations on earlier states.
+
+    The network is the one of DARTS (Liu et al., 2019): a stem, ``cells`` cells of which those after one and two
+    thirds halve the size and double the channels, global average and a linear classifier. The auxiliary head, which
+    only training uses, is left out. A pair is two decisions, the operation and the state that it reads; both pairs of
+    a node may read the same state.
+
+    Args:
+        family: ``darts``, ``enas``, ``pnas``, ``nasnet`` or ``amoeba``.
+        channels: Width of a node of the first cells.
+        cells: Number of cells, reductions included.
+        skeleton: ``cifar`` (3×3 stem of 3·channels at full size) or ``imagenet`` (two-part stem at an eighth of it).
+
+    Example:
+        >>> space = CellSpace("darts")
+        >>> len(space.decisions)
+        32
+        >>> space.decisions[0].name, space.decisions[1].name
+        ('normal.2.first.operation', 'normal.2.first.input')
+    """
+
+    family: str
+    channels: int = 36
+    cells: int = 20
+    skeleton: Skeleton = "cifar"
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise UnknownName(f"no cell space is called {self.family!r}; expected one of {', '.join(FAMILIES)}")
+        if self.skeleton not in PUBLISHED:
+            raise InputError(f"{self.family}: skeleton={self.skeleton!r} was given; expected 'cifar' or 'imagenet'")
+        least = 2 if self.skeleton == "imagenet" else 1
+        if self.channels < least:
+            raise InputError(f"{self.family}: channels={self.channels} was given; expected at least {least}")
+        if self.cells < 1:
+            raise InputError(f"{self.family}: cells={self.cells} was given; expected at least 1")
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.family
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Operation and input of both pairs of every node, normal cell first."""
+        return _decisions(self.family)
+
+    def check(self, task: Task) -> None:
+        """Raise InputError for inputs without spatial axes or too small for the reductions."""
+        if not 1 <= task.dims <= 3 or task.vocabulary:
+            raise InputError(
+                f"{self.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"
+                f" {task.input_shape}: choose another space (trainless list spaces)"
+            )
+        least = 4 if self.skeleton == "cifar" else 32
+        if min(task.input_shape[1:]) < least:
+            raise InputError(
+                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name} with the"
+                f" {self.skeleton} skeleton: at least {least} along every axis is needed (resize with --size)"
+            )
+
+    def valid(self, arch: Arch) -> bool:
+        """Whether every option exists: all of them make a network."""
+        decisions = self.decisions
+        return len(arch) == len(decisions) and all(
+            0 <= option < len(d) for option, d in zip(arch, decisions, strict=True)
+        )
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The one arch of all that compute the same function, up to the order of channels within the network."""
+        require_arch(self, arch)
+        return self._arch(*(canonical_nodes(nodes) for nodes in self._nodes(arch)))
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        """The network, freshly initialised by PyTorch's own rules."""
+        require_arch(self, arch)
+        return self.build_region(region_of(arch), task)
+
+    def build_region(self, region: Region, task: Task) -> nn.Module:
+        """The supernet of a region: a pair adds up its open operations on each of its open inputs.
+
+        Pruning ends with one operation on one input in each of a node's two pairs. In the published supernet both
+        pairs share one set of operations; here each has its own, so that every open option of every decision has
+        weights of its own, and all operations of a pair go with an input that is dropped from it. Loose ends are the
+        nodes that are not yet sure to be read. Norms are affine, and poolings have none, as in the final network.
+        """
+        self.check(task)
+        for part, decision in zip(region, self.decisions, strict=True):
+            if not part or not part <= set(range(len(decision))):
+                raise InputError(
+                    f"{self.name}: the options {sorted(part)} of {decision.name!r} are not a non-empty choice"
+                )
+        return CellsNetwork(self._frame(region), task)
+
+    def counts(self, arch: Arch, task: Task) -> Counts:
+        """What ``build`` would give, from shapes alone."""
+        require_arch(self, arch)
+        self.check(task)
+        return count(self._frame(region_of(arch)), task)
+
+    def scaled(self, channels: int, cells: int) -> CellSpace:
+        """The same space at another width, with this many normal cells before, between and after the reductions."""
+        return replace(self, channels=channels, cells=3 * cells + 2)
+
+    def parse(self, text: str) -> Arch:
+        """Read ``Genotype(normal=[…], normal_concat=[…], reduce=[…], reduce_concat=[…])``, without running it."""
+        try:
+            genotype = parse_genotype(text)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
+        normal = self._checked("normal", genotype.normal, genotype.normal_concat)
+        reduce = self._checked("reduce", genotype.reduce, genotype.reduce_concat)
+        return self._arch(normal, reduce)
+
+    def format(self, arch: Arch) -> str:
+        """Write the usual notation, the pairs in the arch's own order."""
+        require_arch(self, arch)
+        normal, reduce = self._nodes(arch)
+        return str(Genotype(sum(normal, ()), self._plan(normal).outputs, sum(reduce, ()), self._plan(reduce).outputs))
+
+    def sketch(self, arch: Arch) -> tuple[Graph, Graph]:
+        """The normal and the reduction cell."""
+        require_arch(self, arch)
+        normal, reduce = self._nodes(arch)
+        return _graph("normal", normal, self._plan(normal)), _graph("reduction", reduce, self._plan(reduce))
+
+    def _nodes(self, arch: Arch) -> tuple[Nodes, Nodes]:
+        names = FAMILIES[self.family].operations
+        pairs = [(names[option], source) for option, source in zip(arch[::2], arch[1::2], strict=True)]
+        nodes = tuple(zip(pairs[::2], pairs[1::2], strict=True))
+        half = len(nodes) // 2
+        return nodes[:half], nodes[half:]
+
+    def _arch(self, *cells: Nodes) -> Arch:
+        names = FAMILIES[self.family].operations
+        pairs = (pair for nodes in cells for node in nodes for pair in node)
+        return tuple(number for name, source in pairs for number in (names.index(name), source))
+
+    def _plan(self, nodes: Nodes) -> Plan:
+        return plan(tuple(((first,), (second,)) for first, second in nodes), FAMILIES[self.family].loose)
+
+    def _frame(self, region: Region) -> Frame:
+        family = FAMILIES[self.family]
+        slots = [
+            tuple((family.operations[option], source) for source in sorted(sources) for option in sorted(options))
+            for options, sources in zip(region[::2], region[1::2], strict=True)
+        ]
+        nodes = tuple(zip(slots[::2], slots[1::2], strict=True))
+        normal, reduction = (plan(half, family.loose) for half in (nodes[: family.nodes], nodes[family.nodes :]))
+        return Frame(normal, reduction, self.channels, self.cells, self.skeleton)
+
+    def _checked(self, cell: str, pairs: tuple[Pair, ...], outputs: tuple[int, ...]) -> Nodes:
+        """The nodes of a cell, or an error that says which pair or concatenation is wrong."""
+        family = FAMILIES[self.family]
+        if len(pairs) != 2 * family.nodes:
+            raise InputError(
+                f"{self.name}: {cell!r} has {len(pairs)} pairs; expected {2 * family.nodes}, two for each of"
+                f" {family.nodes} nodes"
+            )
+        for index, (operation, source) in enumerate(pairs):
+            node = 2 + index // 2
+            where = f"the {_SLOTS[index % 2]} pair of node {node} in {cell!r}"
+            if operation not in family.operations:
+                raise InputError(
+                    f"{self.name}: {operation!r} in {where} is not an operation: {', '.join(family.operations)}"
+                )
+            if not 0 <= source < node:
+                raise InputError(f"{self.name}: {where} reads state {source}; expected 0 to {node - 1}")
+        nodes = tuple(zip(pairs[::2], pairs[1::2], strict=True))
+        expected = self._plan(nodes).outputs
+        if tuple(sorted(outputs)) != expected:
+            rule = "the nodes that no other node reads" if family.loose else "all nodes"
+            raise InputError(f"{self.name}: '{cell}_concat' is {list(outputs)}; expected {list(expected)}, {rule}")
+        return nodes
+
+
+@functools.cache
+def _decisions(name: str) -> tuple[Decision, ...]:
+    family = FAMILIES[name]
+    decisions = []
+    for cell in CELLS:
+        for node in range(2, family.nodes + 2):
+            for slot in _SLOTS:
+                decisions.append(Decision(f"{cell}.{node}.{slot}.operation", family.operations))
+                decisions.append(Decision(f"{cell}.{node}.{slot}.input", tuple(map(str, range(node)))))
+    return tuple(decisions)
+
+
+def _graph(title: str, nodes: Nodes, cell: Plan) -> Graph:
+    states = (Node(str(state), str(state), "state") for state in range(2, len(nodes) + 2))
+    pairs = (
+        Edge(str(source), str(state), operation)
+        for state, node in enumerate(nodes, start=2)
+        for operation, source in node
+        if operation != "none"
+    )
+    ends = (Edge(str(state), "output", "") for state in cell.outputs)
+    inputs = (Node("0", "cell before last", "input"), Node("1", "cell before", "input"))
+    return Graph(title, (*inputs, *states, Node("output", "output", "output")), (*pairs, *ends))
+
+
+def cell_space(
+    family: str, skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None
+) -> CellSpace:
+    """A cell space at the published width and depth of its skeleton where these are not given.
+
+    Example:
+        >>> cell_space("darts", "imagenet")
+        CellSpace(family='darts', channels=48, cells=14, skeleton='imagenet')
+    """
+    wide, deep = PUBLISHED.get(skeleton, (1, 1))
+    return CellSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
+
+
+darts = functools.partial(cell_space, "darts")
+enas = functools.partial(cell_space, "enas")
+pnas = functools.partial(cell_space, "pnas")
+nasnet = functools.partial(cell_space, "nasnet")
+amoeba = functools.partial(cell_space, "amoeba")

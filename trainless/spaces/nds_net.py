@@ -1,0 +1,208 @@
+"""The CIFAR and ImageNet skeletons of DARTS around a normal and a reduction cell, and their counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from trainless.core.task import Task
+from trainless.spaces.nds_cell import Plan, Slot
+from trainless.spaces.nds_ops import FactorizedReduce, operation, tally_operation, tally_reduce
+from trainless.spaces.ops import GLOBAL, NORM, ReluConvNorm, conv
+from trainless.spaces.protocol import Counts, Network
+from trainless.spaces.tally import Tally
+
+Skeleton = Literal["cifar", "imagenet"]
+STEM_MULTIPLIER = 3
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Everything around the cells.
+
+    Attributes:
+        normal: The cell that keeps the size.
+        reduction: The cell that halves it, after one and two thirds of the cells.
+        channels: Width of a node of the first cells.
+        cells: Number of cells, reductions included.
+        skeleton: A stem at full size (``cifar``), or one that divides the size by eight (``imagenet``).
+    """
+
+    normal: Plan
+    reduction: Plan
+    channels: int
+    cells: int
+    skeleton: Skeleton
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One cell's place: channels of the two cells before it and of its nodes."""
+
+    older: int
+    newer: int
+    channels: int
+    reduces: bool
+    after_reduction: bool
+
+
+def _steps(frame: Frame) -> list[_Step]:
+    channels = frame.channels
+    older = newer = channels * (STEM_MULTIPLIER if frame.skeleton == "cifar" else 1)
+    after = frame.skeleton == "imagenet"
+    steps = []
+    for index in range(frame.cells):
+        reduces = index in (frame.cells // 3, 2 * frame.cells // 3)
+        channels *= 1 + reduces
+        steps.append(_Step(older, newer, channels, reduces, after))
+        outputs = (frame.reduction if reduces else frame.normal).outputs
+        older, newer, after = newer, len(outputs) * channels, reduces
+    return steps
+
+
+class _Slot(nn.ModuleDict):
+    """The sum of the open pairs of one slot, named by operation and source so that weights can be carried over."""
+
+    def __init__(self, slot: Slot, dims: int, channels: int, reduces: bool) -> None:
+        super().__init__(
+            {
+                f"{name}_from_{source}": operation(name, dims, channels, 2 if reduces and source < 2 else 1)
+                for name, source in slot
+            }
+        )
+        self.sources = tuple(source for _, source in slot)
+
+    def forward(self, states: list[Tensor]) -> Tensor:
+        first, *rest = (apply(states[source]) for apply, source in zip(self.values(), self.sources, strict=True))
+        total: Tensor = first
+        for term in rest:
+            total = total + term
+        return total
+
+
+class _Cell(nn.Module):
+    def __init__(self, dims: int, plan: Plan, step: _Step) -> None:
+        super().__init__()
+        channels = step.channels
+        self.older: nn.Module = (
+            FactorizedReduce(dims, step.older, channels)
+            if step.after_reduction
+            else ReluConvNorm(dims, step.older, channels, 1)
+        )
+        self.newer = ReluConvNorm(dims, step.newer, channels, 1)
+        self.slots = nn.ModuleList(_Slot(slot, dims, channels, step.reduces) for slot in itertools.chain(*plan.nodes))
+        self.outputs = plan.outputs
+
+    def forward(self, older: Tensor, newer: Tensor) -> Tensor:
+        states = [self.older(older), self.newer(newer)]
+        slots = iter(self.slots)
+        for first, second in zip(slots, slots, strict=True):
+            states.append(first(states) + second(states))
+        return torch.cat([states[index] for index in self.outputs], 1)
+
+
+def _stems(frame: Frame, dims: int, inputs: int) -> list[nn.Module]:
+    channels = frame.channels
+    if frame.skeleton == "cifar":
+        wide = STEM_MULTIPLIER * channels
+        return [nn.Sequential(conv(dims, inputs, wide, 3), NORM[dims](wide))]
+    half = channels // 2
+    first = nn.Sequential(
+        conv(dims, inputs, half, 3, 2),
+        NORM[dims](half),
+        nn.ReLU(),
+        conv(dims, half, channels, 3, 2),
+        NORM[dims](channels),
+    )
+    return [first, ReluConvNorm(dims, channels, channels, 3, 2)]
+
+
+class CellsNetwork(Network):
+    """Stem, cells that each read the two before them, global average and a linear classifier; no auxiliary head."""
+
+    def __init__(self, frame: Frame, task: Task) -> None:
+        super().__init__()
+        dims = task.dims
+        self.stems = nn.ModuleList(_stems(frame, dims, task.input_shape[0]))
+        steps = _steps(frame)
+        self.cells = nn.ModuleList(
+            _Cell(dims, frame.reduction if step.reduces else frame.normal, step) for step in steps
+        )
+        self.pool = GLOBAL[dims](1)
+        self.classifier = nn.Linear(_features(frame, steps), task.target.outputs)
+        self.block_names = (
+            *(f"stems.{index}" for index in range(len(self.stems))),
+            *(f"cells.{index}" for index in range(len(steps))),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits or values, ``(N, outputs)``."""
+        older = newer = self.stems[0](x)
+        for stem in self.stems[1:]:
+            newer = stem(newer)
+        for cell in self.cells:
+            older, newer = newer, cell(older, newer)
+        logits: Tensor = self.classifier(self.pool(newer).flatten(1))
+        return logits
+
+
+def _features(frame: Frame, steps: list[_Step]) -> int:
+    last = steps[-1]
+    return last.channels * len((frame.reduction if last.reduces else frame.normal).outputs)
+
+
+def count(frame: Frame, task: Task) -> Counts:
+    """Parameters, multiply–accumulates and parameter tensors of that network, from shapes alone."""
+    steps, tally = _steps(frame), Tally()
+    older, newer = _tally_stems(tally, frame, task)
+    places: Counter[tuple[_Step, tuple[int, ...], tuple[int, ...]]] = Counter()
+    for step in steps:
+        places[step, older, newer] += 1
+        older, newer = newer, _halved(newer) if step.reduces else newer
+    for (step, first, second), times in places.items():
+        cell = Tally()
+        _tally_cell(cell, frame, step, first, second)
+        tally.params += times * cell.params
+        tally.flops += times * cell.flops
+        tally.tensors += times * cell.tensors
+    tally.linear(_features(frame, steps), task.target.outputs)
+    return tally.counts()
+
+
+def _halved(size: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple((length + 1) // 2 for length in size)
+
+
+def _tally_stems(tally: Tally, frame: Frame, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    inputs, *size = task.input_shape
+    if frame.skeleton == "cifar":
+        full = tally.conv(inputs, STEM_MULTIPLIER * frame.channels, 3, size)
+        tally.norm(STEM_MULTIPLIER * frame.channels)
+        return full, full
+    half = frame.channels // 2
+    quarter = tally.conv(half, frame.channels, 3, tally.conv(inputs, half, 3, size, stride=2), stride=2)
+    eighth = tally.conv(frame.channels, frame.channels, 3, quarter, stride=2)
+    for channels in (half, frame.channels, frame.channels):
+        tally.norm(channels)
+    return quarter, eighth
+
+
+def _tally_cell(tally: Tally, frame: Frame, step: _Step, older: tuple[int, ...], newer: tuple[int, ...]) -> None:
+    channels = step.channels
+    if step.after_reduction:
+        tally_reduce(tally, step.older, channels, older)
+    else:
+        tally.conv(step.older, channels, 1, older)
+        tally.norm(channels)
+    tally.conv(step.newer, channels, 1, newer)
+    tally.norm(channels)
+    inner = _halved(newer) if step.reduces else newer
+    cell = frame.reduction if step.reduces else frame.normal
+    for name, source in itertools.chain(*itertools.chain(*cell.nodes)):
+        outer = source < 2
+        tally_operation(tally, name, channels, 2 if step.reduces and outer else 1, newer if outer else inner)

@@ -1,0 +1,192 @@
+"""NATS-Bench's size space: the channels of five layers around one fixed cell (Dong et al., 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from trainless.core.arch import Arch, Decision
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, conv
+from trainless.spaces.protocol import Counts, Network, require_arch
+from trainless.spaces.sketch import Block, Chain
+from trainless.spaces.tally import Tally
+
+WIDTHS = tuple(range(8, 65, 8))
+LAYERS = ("cell 1", "reduction 1", "cell 2", "reduction 2", "cell 3")
+_DECISIONS = tuple(Decision(layer, tuple(map(str, WIDTHS))) for layer in LAYERS)
+_INNER = ((1, 2), (1, 3), (2, 3))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How wide each of five layers is: 8 to 64 channels in steps of 8, 32,768 archs.
+
+    Three cells with a residual reduction between two of them. Every cell is the benchmark's,
+    ``|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|``;
+    where its input has another width, the skip is a 1×1 convolution with a norm.
+
+    Example:
+        >>> space = Sizes()
+        >>> space.parse("64:32:16:8:64")
+        (7, 3, 1, 0, 7)
+        >>> space.counts((0, 0, 0, 0, 0), Task.noise((3, 32, 32), classes=10)).params
+        11714
+    """
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "nats-size"
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The open choices, in order."""
+        return _DECISIONS
+
+    def check(self, task: Task) -> None:
+        """Raise InputError where the task's inputs do not fit."""
+        if not 1 <= task.dims <= 3 or task.vocabulary:
+            raise InputError(
+                f"nats-size takes signals, images and volumes; the task {task.name!r} has inputs of shape"
+                f" {task.input_shape}: choose another space (trainless list spaces)"
+            )
+        if min(task.input_shape[1:]) < 4:
+            raise InputError(
+                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nats-size, which halves"
+                " them twice: at least 4 along every axis is needed (resize with --size)"
+            )
+
+    def valid(self, arch: Arch) -> bool:
+        """Whether these options make a network."""
+        return len(arch) == len(LAYERS) and all(0 <= option < len(WIDTHS) for option in arch)
+
+    def canonical(self, arch: Arch) -> Arch:
+        """The arch itself: no two are the same network."""
+        return arch
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        """The network, freshly initialised by PyTorch's own rules."""
+        require_arch(self, arch)
+        self.check(task)
+        return _Net(_widths(arch), task)
+
+    def counts(self, arch: Arch, task: Task) -> Counts:
+        """Parameters, multiply–accumulates and parameter tensors from shapes alone."""
+        require_arch(self, arch)
+        self.check(task)
+        tally, widths = Tally(), _widths(arch)
+        size = tally.conv(task.input_shape[0], widths[0], 3, task.input_shape[1:])
+        tally.norm(widths[0])
+        inputs = widths[0]
+        for layer, width in enumerate(widths):
+            size = (
+                _count_reduction(tally, inputs, width, size) if layer % 2 else _count_cell(tally, inputs, width, size)
+            )
+            inputs = width
+        tally.norm(inputs)
+        tally.linear(inputs, task.target.outputs)
+        return tally.counts()
+
+    def parse(self, text: str) -> Arch:
+        """Read ``64:32:16:8:64``."""
+        parts = text.strip().split(":")
+        if len(parts) != len(LAYERS):
+            raise InputError(f"nats-size: {text!r} has {len(parts)} widths; expected 5, such as 64:32:16:8:64")
+        for layer, part in zip(LAYERS, parts, strict=True):
+            if part not in _DECISIONS[0].options:
+                raise InputError(f"nats-size: {part!r} channels in {layer} of {text!r}; expected 8, 16, … or 64")
+        return tuple(_DECISIONS[0].options.index(part) for part in parts)
+
+    def format(self, arch: Arch) -> str:
+        """Write ``64:32:16:8:64``."""
+        require_arch(self, arch)
+        return ":".join(map(str, _widths(arch)))
+
+    def sketch(self, arch: Arch) -> tuple[Chain]:
+        """The five layers with their widths, for drawing."""
+        layers = (Block(layer, f"{width} channels") for layer, width in zip(LAYERS, _widths(arch), strict=True))
+        return (Chain("network", (Block("stem", "3×3 convolution"), *layers, Block("classifier"))),)
+
+
+def _widths(arch: Arch) -> tuple[int, ...]:
+    return tuple(WIDTHS[option] for option in arch)
+
+
+def _count_cell(tally: Tally, inputs: int, width: int, size: tuple[int, ...]) -> tuple[int, ...]:
+    for source in (inputs, inputs, width, width, width):
+        tally.conv(source, width, 3, size)
+        tally.norm(width)
+    if inputs != width:
+        tally.conv(inputs, width, 1, size)
+        tally.norm(width)
+    return size
+
+
+def _count_reduction(tally: Tally, inputs: int, width: int, size: tuple[int, ...]) -> tuple[int, ...]:
+    half = tally.conv(inputs, width, 3, size, stride=2)
+    tally.norm(width)
+    tally.conv(width, width, 3, half)
+    tally.norm(width)
+    tally.conv(inputs, width, 1, half)
+    return half
+
+
+class _Cell(nn.Module):
+    """Nodes 0 to 3; the edges from node 0 change the width."""
+
+    def __init__(self, dims: int, inputs: int, width: int) -> None:
+        super().__init__()
+        self.first = nn.ModuleList(ReluConvNorm(dims, inputs, width, 3) for _ in range(2))
+        self.inner = nn.ModuleList(ReluConvNorm(dims, width, width, 3) for _ in _INNER)
+        self.skip = nn.Identity() if inputs == width else _Widen(dims, inputs, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one = self.first[0](x)
+        two = self.first[1](x) + self.inner[0](one)
+        three: Tensor = self.skip(x) + self.inner[1](one) + self.inner[2](two)
+        return three
+
+
+class _Widen(nn.Sequential):
+    def __init__(self, dims: int, inputs: int, width: int) -> None:
+        super().__init__(conv(dims, inputs, width, 1), NORM[dims](width))
+
+
+class _Reduction(nn.Module):
+    def __init__(self, dims: int, inputs: int, width: int) -> None:
+        super().__init__()
+        self.first = ReluConvNorm(dims, inputs, width, 3, 2)
+        self.second = ReluConvNorm(dims, width, width, 3)
+        self.shortcut = nn.Sequential(
+            AVERAGE[dims](2, 2, ceil_mode=True, count_include_pad=False), conv(dims, inputs, width, 1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.shortcut(x) + self.second(self.first(x))
+        return y
+
+
+class _Net(Network):
+    def __init__(self, widths: tuple[int, ...], task: Task) -> None:
+        super().__init__()
+        dims, inputs = task.dims, widths[0]
+        self.stem = nn.Sequential(conv(dims, task.input_shape[0], inputs, 3), NORM[dims](inputs))
+        blocks: list[nn.Module] = []
+        for layer, width in enumerate(widths):
+            blocks.append(_Reduction(dims, inputs, width) if layer % 2 else _Cell(dims, inputs, width))
+            inputs = width
+        self.blocks = nn.ModuleList(blocks)
+        self.last = nn.Sequential(NORM[dims](inputs), nn.ReLU())
+        self.pool = GLOBAL[dims](1)
+        self.classifier = nn.Linear(inputs, task.target.outputs)
+        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
+        return logits

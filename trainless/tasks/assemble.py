@@ -1,0 +1,138 @@
+"""From samples as read to a task: layout, labels, split, checks, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.target import Target
+from trainless.core.task import Part, PartName, Rows, Task
+from trainless.tasks.labels import encode, vector
+from trainless.tasks.layout import channels_first, detect
+from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.split import FRACTIONS, Index, grouped, stratified
+from trainless.tasks.statistics import copies, moments, require_finite
+
+Given = Mapping[PartName, Samples]
+PARTS: tuple[PartName, ...] = ("train", "valid", "test")
+
+
+def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (), notes: Sequence[str] = ()) -> Task:
+    """Make a task of the parts that are given; those that are missing are cut off the training part.
+
+    Args:
+        name: What to call it.
+        given: The parts as read; at least ``"train"``.
+        reading: What the user forces.
+        names: The classes' names, where the file has them.
+        notes: What the loader has to say already.
+
+    Example:
+        >>> x, y = np.arange(80.0).reshape(20, 4), np.arange(20) % 2
+        >>> made = assemble("mine", {"train": Samples(x, y)}, Reading())
+        >>> made.input_shape, made.target.kind, len(made.train), len(made.valid), len(made.test)
+        ((1, 4), 'binary', 12, 4, 4)
+    """
+    said = list(notes)
+    for part, samples in given.items():
+        _check(part, samples)
+    inputs = _inputs(given, reading, said)
+    codes, target = encode([vector(given[part].y, reading, said) for part in given], reading, names, said)
+    read = {part: Part(inputs[part], y, given[part].groups) for part, y in zip(given, codes, strict=True)}
+    parts = _split(read, target, reading.seed)
+    _check_parts(parts, target, said)
+    mean, std = _normalisation(parts["train"].x, said)
+    train, valid, test = (parts[part] for part in PARTS)
+    return Task(name, inputs["train"].shape[1:], target, train, valid, test, mean, std, notes=tuple(said))
+
+
+def _check(part: PartName, samples: Samples) -> None:
+    x, y = samples.x, samples.y
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"inputs of the {part} part are of type {x.dtype}; expected integers or floats")
+    if 0 in x.shape or not x.shape:
+        raise InputError(f"inputs of the {part} part are empty (shape {x.shape}); expected at least one sample")
+    for what, array in (("labels", y), ("groups", samples.groups)):
+        if array is not None and (array.ndim == 0 or len(array) != len(x)):
+            raise InputError(f"{len(x)} inputs and {array.size} {what} were given in the {part} part; expected as many")
+
+
+def _inputs(given: Given, reading: Reading, notes: list[str]) -> dict[PartName, Array]:
+    layout = detect(given["train"].x.shape[1:], reading)
+    if layout.note:
+        notes.append(layout.note)
+    shape = given["train"].x.shape[1:]
+    for part, samples in given.items():
+        if samples.x.shape[1:] != shape:
+            raise InputError(
+                f"samples are {shape} in the train part and {samples.x.shape[1:]} in {part}; expected one shape"
+            )
+    return {part: channels_first(samples.x, layout) for part, samples in given.items()}
+
+
+def _split(read: dict[PartName, Part], target: Target, seed: int) -> dict[PartName, Part]:
+    """Cut the parts that are missing off the training part."""
+    wanted: list[PartName] = ["train", *[part for part in PARTS[1:] if part not in read]]
+    _check_groups(read)
+    if len(wanted) == 1:
+        return {part: read[part] for part in PARTS}
+    fractions = [1 - 0.15 * (len(wanted) - 1), *FRACTIONS[1 : len(wanted)]]
+    whole = read["train"]
+    strata = np.zeros(len(whole.y), np.int64) if target.kind == "regression" else whole.y
+    if whole.groups is None:
+        indices = stratified(strata, seed, fractions)
+    else:
+        indices = grouped(strata, whole.groups, seed, fractions)
+    for part, index in zip(wanted, indices, strict=True):
+        if not len(index):
+            raise InputError(f"{len(whole.y)} samples are too few to split in {len(wanted)} parts: add samples")
+        groups = None if whole.groups is None else whole.groups[index]
+        read = {**read, part: Part(_rows(whole.x, index), whole.y[index], groups)}
+    return {part: read[part] for part in PARTS}
+
+
+def _rows(x: Array | Rows, index: Index) -> Array | Rows:
+    """Rows of an array; of a memory-mapped one without reading them."""
+    return Rows(x, index) if isinstance(x, np.memmap) else x[index]
+
+
+def _check_groups(read: Mapping[PartName, Part]) -> None:
+    seen: dict[object, PartName] = {}
+    for part, split in read.items():
+        for group in set() if split.groups is None else set(split.groups.tolist()):
+            if seen.setdefault(group, part) != part:
+                raise InputError(
+                    f"group {group!r} is in the {seen[group]} and the {part} part, so it would leak: move all of it"
+                    " to one part, or give the data without a split"
+                )
+
+
+def _check_parts(parts: Mapping[PartName, Part], target: Target, notes: list[str]) -> None:
+    for name, part in parts.items():
+        require_finite(part.x, name)
+        absent = np.setdiff1d(np.arange(target.classes), part.y)
+        if len(absent) and name == "train":
+            raise InputError(
+                f"class {_label(target, absent[0])} has no sample in the training part: expected every class there;"
+                " add samples of it, remove the class, or give the data without a split"
+            )
+        if len(absent):
+            notes.append(f"the {name} part has no sample of class {', '.join(_label(target, k) for k in absent[:5])}")
+        if name != "train" and isinstance(part.x, np.ndarray) and isinstance(parts["train"].x, np.ndarray):
+            again = copies(parts["train"].x, part.x)
+            if again:
+                notes.append(f"the {name} part has exact copies of training samples: {again}")
+
+
+def _label(target: Target, index: int) -> str:
+    return repr(target.names[index]) if target.names else str(index)
+
+
+def _normalisation(x: Array | Rows, notes: list[str]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    mean, std = moments(x)
+    flat = std <= 1e-7 * np.abs(mean)
+    if flat.any():
+        notes.append(f"channel {', '.join(map(str, np.flatnonzero(flat)[:5]))} is constant in the training part")
+    return tuple(mean.tolist()), tuple(np.where(flat, 1.0, std).tolist())

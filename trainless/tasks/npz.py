@@ -1,0 +1,86 @@
+"""Tasks from ``.npz`` files: MedMNIST's layout, ``x``/``y``, or ``x_train``/``y_train``."""
+
+from __future__ import annotations
+
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.task import PartName, Task
+from trainless.tasks.assemble import assemble
+from trainless.tasks.reading import Array, Reading, Samples
+
+SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
+LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
+BROKEN = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, tokenize.TokenError)
+
+
+@contextmanager
+def reading_numpy(path: Path) -> Iterator[None]:
+    """Turn numpy's errors about a file into one line; files with pickled objects are refused, never loaded."""
+    try:
+        yield
+    except (ValueError, *BROKEN) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "pickle" in reason.lower() or "Python objects" in reason:
+            raise InputError(
+                f"{path.name} holds pickled Python objects, which could run code and are never loaded: save plain"
+                " arrays of numbers or strings with numpy.savez"
+            ) from error
+        raise InputError(
+            f"{path.name} cannot be read ({reason}): it may be incomplete; get or save it again"
+        ) from error
+
+
+def arrays_of(path: Path) -> dict[str, Array]:
+    """All arrays of an ``.npz`` file by their names."""
+    with reading_numpy(path):
+        if path.stat().st_size == 0:
+            raise InputError(f"{path.name} is empty: get or save it again")
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise InputError(f"{path.name} is a single array, not an archive: call it .npy")
+            return {name: archive[name] for name in archive.files}
+
+
+def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:
+    """A task from an ``.npz`` file.
+
+    Args:
+        path: The file: ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally
+            ``groups``, or the same with ``_train``, ``_val`` and ``_test`` behind;
+            ``class_names`` may name the classes.
+        reading: What the user forces.
+        name: What to call it; the file's name otherwise.
+    """
+    arrays = arrays_of(path)
+    given = parts_of(arrays)
+    if "train" not in given:
+        raise InputError(
+            f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected train_images and"
+            " train_labels (with val_… and test_…), x and y, or x_train and y_train"
+        )
+    names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
+    return assemble(name or path.stem, given, reading, names)
+
+
+def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
+    """The parts that the arrays' names tell."""
+    lower = {name.lower(): array for name, array in arrays.items()}
+    if "x" in lower and "y" in lower:
+        return {"train": Samples(lower["x"], lower["y"], lower.get("groups"))}
+    found: dict[PartName, Samples] = {}
+    for part, spellings in SPELLINGS.items():
+        for spelling in spellings:
+            for layout in LAYOUTS:
+                x, y, groups = layout.format(part=spelling).split()
+                if x in lower and y in lower:
+                    found[part] = Samples(lower[x], lower[y], lower.get(groups))
+    return found
