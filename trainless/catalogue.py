@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,9 @@ def describe(kind: str, name: str) -> str:
     if kind == "proxies":
         arrow = "higher" if value.higher_is_better else "lower"
         return f"{value.summary} ({arrow} is better; {value.paper})"
-    return (inspect.getdoc(value) or "").partition("\n")[0]
+    documented = value.func if isinstance(value, functools.partial) else value
+    summary = (inspect.getdoc(documented) or "").partition("\n")[0]
+    return f"{summary} Of: {', '.join(value.proxies)}." if kind == "rankings" else summary
 
 
 def space(name: str, **parameters: Any) -> Space:

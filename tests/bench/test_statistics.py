@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -231,3 +232,12 @@ def test_mistakes_are_named() -> None:
         evaluate([1.0, 2.0, 3.0], [1.0, 2.0, np.nan])
     with pytest.raises(InputError, match="1 networks were given; expected at least 2"):
         evaluate([1.0], [1.0])
+
+
+@pytest.mark.slow
+def test_a_minute_on_two_cores_is_enough_for_30_proxies() -> None:
+    rng = np.random.default_rng(7)
+    accuracy = rng.normal(85, 8, 15_625).round(2)
+    began = time.process_time()
+    evaluate_all({"one": accuracy + rng.normal(0, 5, 15_625)}, accuracy, workers=1)
+    assert time.process_time() - began < 60 * 2 / 30

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 import trainless as tl
 from tests.engine.toys import Twofold, counting, small_batch, small_net, toy
 from trainless.core.errors import InputError, UnknownName, Unscorable
+from trainless.engine.asked import select, setting_for
 from trainless.engine.data import Data
-from trainless.engine.evaluate import select, setting_for
 from trainless.engine.store import SqliteStore
 from trainless.probe.inputs import Noise
 from trainless.probe.probe import Probe

@@ -114,7 +114,7 @@ def _mixed(order: Order, bins: Ints) -> list[Ints]:
 
 def _signs(scores: Order, truth: Order, members: Ints) -> Signs:
     one, other = scores.group[members], truth.group[members]
-    signs = np.sign(one[:, None] - one[None, :]) * np.sign(other[:, None] - other[None, :])
+    signs: Ints = np.sign(one[:, None] - one[None, :]) * np.sign(other[:, None] - other[None, :])
     return signs.astype(np.float32)
 
 

@@ -43,7 +43,9 @@ def _discounted(by: Counted, gains: Floats, discounts: Floats) -> Floats:
 
 
 def _means(by: Counted, values: Floats, groups: int) -> Floats:
-    """Each group's mean; 0 where a draw has none of it."""
+    """Each group's mean; of no account where a draw has none of it."""
+    if by.order.untied:
+        return values[by.order.best_first[:groups], None] * np.ones(by.weights.shape[1])
     sizes = by.sizes[:groups]
     return np.divide(by.sums(values, groups), sizes, out=np.zeros_like(sizes), where=sizes > 0)
 
@@ -88,10 +90,12 @@ def best_of(sample: Sample, count: int) -> tuple[Floats, Floats]:
     """
     by = sample.by_score
     enough = by.total >= count
-    alive = _survival(by.total, count)
+    same = bool((by.total == by.total[0]).all())
+    alive = _survival(by.total[:1] if same else by.total, count)
     groups = by.reach(len(alive) - 1)
     places = np.minimum([by.begins[:groups], by.ends[:groups]], len(alive) - 1).astype(np.intp)
-    chance = np.take_along_axis(alive, places[0], axis=0) - np.take_along_axis(alive, places[1], axis=0)
+    passed = [alive[place, 0] if same else np.take_along_axis(alive, place, axis=0) for place in places]
+    chance = passed[0] - passed[1]
     mean, square = (
         (chance * _means(by, values, groups)).sum(axis=0) for values in (sample.accuracy, sample.accuracy**2)
     )

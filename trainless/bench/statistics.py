@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -43,8 +43,8 @@ _FAMILIES: tuple[Callable[[Sample], dict[str, Floats]], ...] = (
     lambda sample: {"ndcg_1000": _ndcg(sample)},
     _tops,
     lambda sample: {"top10%_in_top10%": top_overlap(sample), "top64_in_top5%": top_hits(sample)},
-    partial(_best_of, 100),
-    partial(_best_of, 1000),
+    functools.partial(_best_of, 100),
+    functools.partial(_best_of, 1000),
     lambda sample: {"regret": regret(sample)},
 )
 
@@ -171,7 +171,7 @@ def evaluate_all(
         seed: Seed of the draws.
         workers: Threads; each needs about 200 MB for 15,625 networks.
     """
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     directions = higher_is_better or {}
 
@@ -199,12 +199,14 @@ def _require(table: Floats, truth: Floats, name: str) -> None:
         )
 
 
+@functools.lru_cache(maxsize=2)
 def _draws(size: int, draws: int, seed: int) -> npt.NDArray[np.uint8]:
     """Networks × (1 + draws): everything once, then how often each network is drawn."""
     rng = np.random.default_rng(seed)
     weights = np.ones((size, 1 + draws), np.uint8)
     for draw in range(1, 1 + draws):
         weights[:, draw] = np.bincount(rng.integers(size, size=size), minlength=size)
+    weights.setflags(write=False)
     return weights
 
 

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
-    from trainless.core.scores import Floats, Scores
+    from trainless.core.scores import Scores
     from trainless.spaces.protocol import Space
 
 PROXIES = "naswot,synflow,gradsign"
@@ -26,7 +26,8 @@ def demo(
     """Draw architectures, score and rank them, and show the winning cell."""
     from trainless.catalogue import space as find_space
     from trainless.cli.progress import tracked
-    from trainless.engine.evaluate import data_for, evaluate, in_order, select
+    from trainless.engine.asked import data_for, select
+    from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import SqliteStore
     from trainless.engine.subjects import Member
     from trainless.tasks import task as find_task
@@ -59,18 +60,13 @@ def draw_archs(space: Space, count: int, seed: int) -> list[Arch]:
 
 
 def by_rank_sum(scores: Scores) -> list[tuple[int, int]]:
-    """Places of candidates with the sum of their ranks over all proxies, best first."""
+    """Places of candidates with the sum of their ranks over all proxies (0 is the best in all), best first."""
     import numpy as np
 
-    from trainless.search.ranks import rank_sum
+    from trainless.ranking import RankSum
 
-    sums = rank_sum(np.stack([_oriented(scores, proxy) for proxy in scores.proxies], axis=1))
+    sums = -RankSum(tuple(scores.proxies))(scores)
     return [(int(place), int(sums[place])) for place in np.argsort(sums, kind="stable")]
-
-
-def _oriented(scores: Scores, proxy: str) -> Floats:
-    column = scores.column(proxy)
-    return column if scores.higher_is_better[proxy] else -column
 
 
 def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
-    from trainless.spaces.sketch import Chain, Graph
     from trainless.spaces.protocol import Space
+    from trainless.spaces.sketch import Chain, Graph
 
 
 def in_text(space: Space, arch: Arch) -> str:

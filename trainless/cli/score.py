@@ -38,7 +38,8 @@ def score(
     from trainless.cli.progress import tracked
     from trainless.cli.table import summarise, to_csv, to_json, to_terminal
     from trainless.core.errors import InputError
-    from trainless.engine.evaluate import data_for, evaluate, in_order, init_named, select
+    from trainless.engine.asked import data_for, init_named, select
+    from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import open_store
 
     if as_json and as_csv == "-":

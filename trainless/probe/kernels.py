@@ -23,6 +23,8 @@ Of: TypeAlias = Literal["outputs", "loss"]
 Over: TypeAlias = Literal["weights", "body", "features"]
 """All weights; those of the blocks after the first; all but the last layer's."""
 
+ALL: tuple[Over, ...] = ("weights", "body", "features")
+
 ROOM = 3 << 27  # numbers that the joint gradients of a group of layers may have: 1.5 GiB in float32
 
 
@@ -35,8 +37,6 @@ def kernel_names(p: Probe, over: Over) -> tuple[str, ...]:
         later = tuple(f"{block}." for block in block_names(p.net)[1:])
         inner = [name for name in names if name.startswith(later)]
         names = inner if inner else names[1:-1]
-    if not names:
-        raise Unscorable("the network has no weights to take a kernel over")
     return tuple(names)
 
 
@@ -54,22 +54,28 @@ def kernel(p: Probe, coupling: Coupling, of: Of = "outputs", over: Over = "weigh
     Returns:
         An N × N matrix.
     """
+    if not kernel_names(p, over):
+        raise Unscorable("the network has no weights to take a kernel over")
     if coupling == "isolated":
-        return _isolated(p.at(norm="isolated"), of, over)
+        return _isolated(p.at(norm="isolated"), of)[over]
     return _joint(p.at(norm="batch"), of, over, parts)
 
 
-def _isolated(p: Probe, of: Of, over: Over) -> Tensor:
-    names = set(kernel_names(p, over))
-    total = torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device)
+@quantity
+def _isolated(p: Probe, of: Of) -> dict[Over, Tensor]:
+    """The kernels over every choice of weights, from one pass."""
+    choices = {over: set(kernel_names(p, over)) for over in ALL}
+    totals = {over: torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device) for over in ALL}
 
     def add(name: str, block: Tensor) -> None:
-        if name in names:
-            total.add_(block @ block.T)
+        product = block @ block.T
+        for over, total in totals.items():
+            if name in choices[over]:
+                total += product
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
     stream(p, cotangent, add, "entries", norms=True)
-    return total
+    return totals
 
 
 def _joint(p: Probe, of: Of, over: Over, parts: int) -> Tensor:

@@ -47,6 +47,8 @@ def _standardised(mode: Norm, module: _BatchNorm, x: Tensor) -> Tensor:
 def _apply(mode: Norm, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
     if mode == "off":
         return x
+    if mode == "batch" and x.numel() == x.shape[1]:
+        raise Unscorable("batch norm sees a single value per channel here: this batch is too small to be normalised")
     if mode == "batch" and observe is None:
         return F.batch_norm(x, None, None, module.weight, module.bias, True, 0.0, module.eps)
     standard = _standardised(mode, module, x)

@@ -21,7 +21,7 @@ from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.quantities import gradient, losses, weight_names
 from trainless.probe.record import Conv, Layer, Standardised, Trace, leaves, run, trace
 
-CACHE = 1 << 22  # numbers that a block of windows may have
+CACHE = 3 << 18  # numbers that a block of windows may have: three megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
 
 By: TypeAlias = Literal["samples", "entries"]

@@ -73,10 +73,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class Magnitude:
-    """The absolute value of every parameter, in double precision."""
+    """The absolute value of every parameter, in double precision unless told otherwise."""
+
+    double: bool = True
 
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
-        return {name: tensor.abs().double() for name, tensor in own.items()}
+        return {name: tensor.abs().double() if self.double else tensor.abs() for name, tensor in own.items()}
 
 
 def is_bias(name: str) -> bool:

@@ -44,6 +44,8 @@ def naswot(p: Probe, containers: bool = False) -> float:
 
 
 def agreements(activation: Activation) -> Tensor:
-    """For each pair of samples, how many units are open in both or closed in both: (D + ΣS_i S_j) / 2, S = ±1."""
-    signs = activation.gate.gt(0).flatten(1).to(torch.float32).mul_(2).sub_(1)
-    return (signs @ signs.T).double().add_(signs.shape[1]).mul_(0.5)
+    """For each pair of samples, how many units are open in both or closed in both: D − n_i − n_j + 2 n_ij."""
+    open_units = activation.gate.gt(0).flatten(1).to(torch.float32)
+    both = (open_units @ open_units.T).double()
+    each = both.diagonal()
+    return open_units.shape[1] - each[:, None] - each[None] + 2 * both

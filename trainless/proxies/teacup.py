@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 
 from trainless.core.errors import Unscorable
-from trainless.probe.inputs import Double
 from trainless.probe.kernels import Coupling, condition, kernel, spectrum
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
@@ -16,11 +15,11 @@ from trainless.probe.weights import Kaiming, Magnitude
 from trainless.proxies.proxy import Setting, proxy
 
 PAPER = "teacup2024"
-_SETTING = Setting(weights=Kaiming(), batch=32)
+_SETTING = Setting(weights=Kaiming(), batch=32, options=(("batches", 4),))
 
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, setting=_SETTING)
-def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 4) -> float:
+def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 1) -> float:
     """Length distortion: how far the network's response moves when its input does.
 
     ``of="loss"``: mean over mini-batches of ½ Σ_d √(Σ_i (∂Σℓ/∂x_id)²).
@@ -30,7 +29,7 @@ def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 4) 
         p: The probe.
         of: ``loss`` is what the published program computes and what the composite was fitted on; ``outputs`` is the
             paper's text.
-        batches: Mini-batches of the program; 4 of 8.
+        batches: Mini-batches that the batch is cut into; the program takes 4 of 8.
 
     Differences:
         The program's ½ stems from dividing by the length of an (x, y) pair; it changes no ranking. The composite
@@ -46,7 +45,7 @@ def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 4) 
 
 
 @proxy(higher_is_better=False, labels=True, paper=PAPER, setting=_SETTING)
-def loss_synflow(p: Probe, batches: int = 4) -> float:
+def loss_synflow(p: Probe, batches: int = 1) -> float:
     """TEACUP's SynFlow: saliency of the loss in the network of absolute weights.
 
     log Σ |θ · Σ_b ∂L_b/∂θ| with weights |θ|, norms in place, real inputs and labels, gradients added up over
@@ -58,7 +57,7 @@ def loss_synflow(p: Probe, batches: int = 4) -> float:
     Fails:
         No gradient reaches the weights.
     """
-    q = p.at(weights=Magnitude(), x=Double(), norm="batch")
+    q = p.at(weights=Magnitude(double=False), norm="batch")
     parts = [loss_gradients(part).weights for part in (q.split(batches) if batches > 1 else (q,))]
     total = sum(float((q.weights[name] * sum(part[name] for part in parts)).abs().sum()) for name in weight_names(q))
     if total == 0:

@@ -22,7 +22,7 @@ from trainless.proxies.proxy import Setting, proxy
     paper="lin2021zennas",
     setting=Setting(weights=Gaussian(), inputs=Noise(), batch=16),
 )
-def zen(p: Probe, step: float = 0.01) -> float:
+def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
     """How strongly features before the pooling react to a small change of the input, norms compensated.
 
     log mean_n Σ |f(x) − f(x + step · ε)| + Σ_norms log √(mean channel variance), ε ~ N(0, 1).
@@ -30,6 +30,7 @@ def zen(p: Probe, step: float = 0.01) -> float:
     Args:
         p: The probe.
         step: Size of the change.
+        samples: How many samples of the batch to use; the paper's 16.
 
     Differences:
         Variances are the batch's own; the program reads running averages that drift from repeat to repeat.
@@ -40,9 +41,10 @@ def zen(p: Probe, step: float = 0.01) -> float:
     """
     if not p.x.is_floating_point():
         raise Unscorable("the inputs are tokens: they cannot be changed a little")
-    noise = torch.randn(p.x.shape, generator=p.generator("zen")).to(p.x.device, p.x.dtype)
-    features, logarithms = _features(p, p.x)
-    moved, _ = _features(p, p.x + step * noise)
+    x = p.x[:samples]
+    noise = torch.randn(x.shape, generator=p.generator("zen")).to(x.device, x.dtype)
+    features, logarithms = _features(p, x)
+    moved, _ = _features(p, x + step * noise)
     difference = float((features - moved).abs().flatten(1).sum(1).double().mean())
     if not difference > 0:
         raise Unscorable("the features do not react to the input")
@@ -55,7 +57,7 @@ def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
 
     def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> None:
         axes = [axis for axis in range(inputs.ndim) if axis != 1]
-        variance = float(inputs.double().var(axes).mean())
+        variance = float(inputs.var(axes).double().mean())
         if variance > 0:
             logarithms.append(0.5 * math.log(variance))
 

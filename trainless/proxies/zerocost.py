@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
 from trainless.probe.norms import normalised
-from trainless.probe.probe import Probe
+from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
 from trainless.probe.record import run
 from trainless.proxies.proxy import proxy
@@ -74,7 +75,8 @@ def grasp(p: Probe) -> float:
     names = weight_names(p)
     weights = {name: tensor.detach().requires_grad_(name in names) for name, tensor in p.weights.items()}
     chosen = [weights[name] for name in names]
-    with normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
+    math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
+    with math_only, quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
         loss = p.target.losses(run(p.net, weights, p.x), p.y).mean()
         first = torch.autograd.grad(loss, chosen, create_graph=True, allow_unused=True, materialize_grads=True)
         flow = torch.stack([(gradient * gradient.detach()).sum() for gradient in first]).sum()

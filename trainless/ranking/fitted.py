@@ -110,8 +110,8 @@ def _standardised(scores: Scores, truth: Floats, proxies: tuple[str, ...]) -> tu
     known = np.isfinite(logs).all(axis=1) & np.isfinite(truth)
     if known.sum() < 3 or np.ptp(truth[known]) == 0:
         raise InputError(
-            f"{int(known.sum())} candidates have all of {', '.join(proxies)} and a true value; at least 3 with different"
-            " values are needed for a fit"
+            f"{int(known.sum())} candidates have all of {', '.join(proxies)} and a true value; at least 3 with"
+            " different values are needed for a fit"
         )
     return logs[known], (truth[known] - truth[known].mean()) / truth[known].std()
 
@@ -159,7 +159,7 @@ def fit_forest(
     if x.ndim != 2 or x.shape != (len(y), len(names)):
         raise InputError(f"features of shape {x.shape} were given for {len(y)} networks and {len(names)} names")
     finite = np.where(np.isfinite(x), x, np.nan)
-    if empty := [name for name, lost in zip(names, np.isnan(finite).all(axis=0), strict=True) if lost]:
+    if empty := [name for index, name in enumerate(names) if np.isnan(finite[:, index]).all()]:
         raise InputError(f"the feature {empty[0]!r} is finite on none of the networks: leave it out")
     low, high = np.nanmin(finite, axis=0), np.nanmax(finite, axis=0)
 

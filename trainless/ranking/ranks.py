@@ -95,7 +95,7 @@ class RankProduct:
         return total
 
     def term(self, better: int, equal: int, seen: int) -> float:
-        """One part's share for a candidate by how many are better, how many are equal (itself too), and how many are."""
+        """One part's share for a candidate by how many are better, equal (itself too) and seen."""
         return float(np.log((seen - better - (equal - 1) / 2) / seen))
 
 
@@ -123,7 +123,8 @@ class RankSum:
 
     def combine(self, columns: list[Floats]) -> Floats:
         """The sum of values that are higher for better candidates and NaN for failures."""
-        return 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
+        total: Floats = 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
+        return total
 
     def term(self, better: int, equal: int, seen: int) -> float:
         """One part's share for a candidate by how many are better."""
@@ -153,5 +154,5 @@ def better_counts(values: Floats) -> Floats:
 
 
 def _failures_lowest(values: Floats) -> Floats:
-    """The values by their dense ranks, so that NaN can be below the lowest of them."""
+    """Failures below every value: the values of a part are finite."""
     return np.where(np.isnan(values), -np.inf, values)

@@ -21,6 +21,7 @@ from trainless.spaces.sketch import Graph, edge_cell
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 NONE, SKIP, CONV1, CONV3, POOL = range(5)
+_NASLIB = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")  # the order in features' names
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ class NasBench201:
         )
 
     def sketch(self, arch: Arch) -> tuple[Graph, ...]:
-        """The cell, for drawing."""
-        return (edge_cell("cell", EDGES, [OPERATIONS[option] for option in arch], hide="none"),)
+        """The cell, for drawing and for its features."""
+        return (edge_cell("cell", EDGES, [OPERATIONS[option] for option in arch], "none", _NASLIB),)
 
     def scaled(self, channels: int, cells: int) -> NasBench201:
         return NasBench201(channels, cells)

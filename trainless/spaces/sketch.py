@@ -41,11 +41,22 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """A cell: a directed graph without cycles."""
+    """A cell: a directed graph without cycles.
+
+    Attributes:
+        title: What to write above it.
+        nodes: Its boxes.
+        edges: Its arrows.
+        absent: Edges that an operation such as ``none`` takes away: not drawn, yet part of the structure.
+        operations: All operations that cells of this space may have, in the order in which features name them; where
+            it is empty, :mod:`trainless.spaces.structure` looks at a few sketches.
+    """
 
     title: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+    absent: tuple[Edge, ...] = ()
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,13 @@ class Drawable(Protocol):
         ...
 
 
-def edge_cell(title: str, edges: Sequence[tuple[int, int]], labels: Sequence[str], hide: str = "") -> Graph:
+def edge_cell(
+    title: str,
+    edges: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    hide: str = "",
+    operations: tuple[str, ...] = (),
+) -> Graph:
     """A cell whose operations lie on its edges; node 0 is the input, the last one the output.
 
     Args:
@@ -84,6 +101,7 @@ def edge_cell(title: str, edges: Sequence[tuple[int, int]], labels: Sequence[str
         edges: Pairs of source and target node.
         labels: The operation of each edge.
         hide: The operation that stands for no edge at all.
+        operations: All operations that there are, in the order in which features name them.
 
     Example:
         >>> graph = edge_cell("cell", [(0, 1), (0, 2), (1, 2)], ["conv", "none", "skip"], hide="none")
@@ -92,9 +110,7 @@ def edge_cell(title: str, edges: Sequence[tuple[int, int]], labels: Sequence[str
     """
     last = max(target for _, target in edges)
     nodes = (Node("0", "input", "input"), *(Node(str(node), str(node), "state") for node in range(1, last)))
-    kept = (
-        Edge(str(source), str(target), label)
-        for (source, target), label in zip(edges, labels, strict=True)
-        if label != hide
-    )
-    return Graph(title, (*nodes, Node(str(last), "output", "output")), tuple(kept))
+    found = [Edge(str(source), str(target), label) for (source, target), label in zip(edges, labels, strict=True)]
+    kept = tuple(edge for edge in found if edge.label != hide)
+    absent = tuple(edge for edge in found if edge.label == hide)
+    return Graph(title, (*nodes, Node(str(last), "output", "output")), kept, absent, operations)

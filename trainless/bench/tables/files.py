@@ -101,7 +101,8 @@ class Columns:
     text: dict[str, tuple[str, ...]]
 
     def __len__(self) -> int:
-        return max(map(len, (*self.numbers.values(), *self.text.values())), default=0)
+        lengths = [len(values) for values in self.numbers.values()] + [len(values) for values in self.text.values()]
+        return max(lengths, default=0)
 
     def strings(self, name: str) -> tuple[str, ...]:
         """A column of text."""

@@ -43,7 +43,10 @@ class Peer:
 _SUITE = ("epe_nas", "fisher", "flops", "grad_norm", "grasp", "jacov", "l2_norm", "params", "plain", "snip", "synflow")
 _SUITE_201 = {name: name for name in _SUITE} | {"naswot": "nwot"}
 _TIMED = {f"{name}_seconds": f"{column}_time_s" for name, column in _SUITE_201.items()}
+_SUITE_ZEN = _SUITE_201 | {"zen": "zen"}
+_SUITE_TIMED = _SUITE_201 | _TIMED
 _NASLIB = "https://github.com/automl/NASLib (NAS-Bench-Suite-Zero)"
+_ZEN = {"zen": "zen", "zen_seconds": "zen_time_s"}
 _CELL = ("module_hash", "adjacency", "operations")
 _NLP = {
     "jacov": "Jacobian Covariance",
@@ -64,7 +67,7 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
                 ("arch_str", "dataset"),
             ),
             "nb201",
-            dict.fromkeys(("cifar10", "ImageNet16-120"), _SUITE_201 | {"zen": "zen"}),
+            dict.fromkeys(("cifar10", "ImageNet16-120"), _SUITE_ZEN),
             rows="dataset",
         ),
         "suite-zero-timed": Peer(
@@ -75,13 +78,13 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
                 ("arch", "dataset"),
             ),
             "nb201",
-            dict.fromkeys(TASKS, _SUITE_201 | _TIMED),
+            dict.fromkeys(TASKS, _SUITE_TIMED),
             rows="dataset",
         ),
         "zen": Peer(
             DataFile("nb201/nb201_zen_all.csv.gz", "zen scores of NAS-Bench-201", _NASLIB, ("dataset",)),
             "nb201",
-            dict.fromkeys(TASKS, {"zen": "zen", "zen_seconds": "zen_time_s"}),
+            dict.fromkeys(TASKS, _ZEN),
             rows="dataset",
         ),
         "naswot": Peer(
@@ -148,11 +151,10 @@ def load(name: str, task: str) -> pd.DataFrame:
     chosen = np.full(len(columns), True)
     if peer.rows:
         chosen = np.array([value == task for value in columns.strings(peer.rows)])
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {proxy: columns.floats(column)[chosen] for proxy, column in peer.columns[task].items()},
         index=pd.Index(np.array(_archs(peer, columns), object)[chosen], name="arch"),
     )
-    return frame
 
 
 def _archs(peer: Peer, columns: Columns) -> list[str]:

@@ -1,0 +1,228 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn, optim
+
+from trainless.core.task import Task
+from trainless.learn.augment import augment
+from trainless.learn.feed import Feed, shuffled
+from trainless.learn.outputs import outputs
+from trainless.learn.precision import Precision, precision_for
+from trainless.learn.progress import Epoch, Progress, load_progress, save_progress
+from trainless.learn.recipe import Recipe
+from trainless.learn.weights import class_weights, weighted_mean
+
+Report = Callable[[Epoch], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network, its history, and ``"ok"`` or why it is of no use."""
+
+    net: nn.Module
+    history: tuple[Epoch, ...]
+    status: str = "ok"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it diverged."""
+        return self.status != "ok"
+
+
+def train(
+    net: nn.Module,
+    task: Task,
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    interval: float = 20.0,
+    report: Report | None = None,
+) -> Trained:
+    """Train a copy of a network on a task's training part.
+
+    Order, augmentation and dropout of every step are drawn by the seed, the epoch and the step alone, so that
+    training which goes on from a checkpoint ends, on a CPU, with the same bits as training without a break. On CUDA
+    convolutions use deterministic algorithms and images run in bfloat16; sums by atomics may still differ in the
+    last bit.
+
+    Args:
+        net: The network, freshly initialised; it stays as it is.
+        task: The data; the validation part chooses among checkpoints.
+        recipe: How to train.
+        seed: Of order, augmentation and dropout.
+        device: Where to train.
+        checkpoint: A file to go on from, where it exists, and to write; none without it.
+        interval: Seconds between checkpoints; 0 writes one at every step.
+        report: Called after each epoch.
+
+    Returns:
+        The network on the CPU with the weights that the recipe keeps; its status says so where the loss was not
+        finite.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> from trainless.spaces import space
+        >>> from trainless.tasks import task
+        >>> digits = task("digits")
+        >>> net = space("nb201", channels=2, cells=1).build((1, 0, 0, 3, 0, 0), digits)
+        >>> trained = train(net, digits, recipe("default", epochs=1))
+        >>> trained.status, len(trained.history)
+        ('ok', 1)
+    """
+    place = torch.device(device)
+    with _undisturbed(place):
+        loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision_for(place, task))
+        if checkpoint is not None and checkpoint.exists():
+            load_progress(checkpoint, loop.progress, loop.identity)
+        loop.run(checkpoint, interval, report)
+        return loop.result()
+
+
+class _Loop:
+    """One training under way."""
+
+    def __init__(self, net: nn.Module, task: Task, recipe: Recipe, seed: int, precision: Precision) -> None:
+        self.task, self.recipe, self.seed, self.precision = task, recipe, seed, precision
+        self.train, self.valid = Feed(task, "train", precision.device), Feed(task, "valid", precision.device)
+        self.weights = class_weights(task, recipe.class_weights, precision.device)
+        self.source = torch.Generator(precision.device)
+        self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0))
+        self.progress = Progress(precision.place(net), _optimiser(net, recipe, precision.device))
+        self.identity = {"recipe": recipe.to_json(), "seed": seed, "task": task.fingerprint}
+        self.status = "ok"
+
+    def run(self, checkpoint: Path | None, interval: float, report: Report | None) -> None:
+        saved = time.monotonic()
+        while self.progress.epoch < self.recipe.epochs and not self._finished():
+            started = time.monotonic()
+            for _ in self._epoch():
+                if checkpoint is not None and time.monotonic() - saved >= interval:
+                    save_progress(checkpoint, self.progress, self.identity)
+                    saved = time.monotonic()
+            self._validate(time.monotonic() - started)
+            if report is not None:
+                report(self.progress.history[-1])
+
+    def _epoch(self) -> Iterator[None]:
+        """Train from the next step to the end of the epoch."""
+        progress = self.progress
+        chunks = shuffled(self.train.size, self.recipe.batch, self.seed, progress.epoch)
+        progress.net.train()
+        for x, y in self.train.batches(chunks[progress.step :]):
+            self._step(x, y)
+            progress.step += 1
+            yield
+
+    def _step(self, x: Tensor, y: Tensor) -> None:
+        progress, recipe = self.progress, self.recipe
+        _seed_step(self.source, self.seed, progress.epoch, progress.step)
+        for group in progress.optimiser.param_groups:
+            group["lr"] = learning_rate(recipe, progress.epoch + progress.step / self.steps)
+        x = augment(x, recipe.augmentation, self.source)
+        with self.precision.autocast():
+            answers = progress.net(self.precision.arrange(x))
+        loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
+        progress.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if recipe.clip:
+            nn.utils.clip_grad_norm_(progress.net.parameters(), recipe.clip)
+        progress.optimiser.step()
+        progress.total += loss.detach() * len(x)
+
+    def _validate(self, seconds: float) -> None:
+        progress = self.progress
+        train_loss = float(progress.total) / self.train.size
+        answers, y = outputs(progress.net, self.valid, self.precision)
+        weights = None if self.weights is None else self.weights.cpu()
+        valid_loss = float(weighted_mean(self.task.target.losses(answers, y), y, weights))
+        rate = learning_rate(self.recipe, float(progress.epoch))
+        progress.close(Epoch(progress.epoch, rate, train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
+        if not math.isfinite(train_loss):
+            self.status = (
+                f"diverged: the training loss is {train_loss} in epoch {progress.epoch}; lower lr={self.recipe.lr}"
+            )
+
+    def _finished(self) -> bool:
+        last = self.progress.history[-1:]
+        patience = self.recipe.patience
+        waited = self.progress.epoch - 1 - self.progress.best_epoch
+        return self.status != "ok" or bool(last and patience and waited >= patience)
+
+    def result(self) -> Trained:
+        progress = self.progress
+        if self.recipe.keep == "best" and progress.best:
+            progress.net.load_state_dict(progress.best)
+        kept = progress.best_loss if self.recipe.keep == "best" else progress.history[-1].valid_loss
+        if self.status == "ok" and not math.isfinite(kept):
+            self.status = f"diverged: the validation loss of the kept weights is {kept}; lower lr={self.recipe.lr}"
+        net = progress.net.to(device="cpu", memory_format=torch.contiguous_format)
+        return Trained(net.eval(), tuple(progress.history), self.status)
+
+
+def learning_rate(recipe: Recipe, epoch: float) -> float:
+    """Linear warm-up, then half a cosine down to zero at the end of the budget; ``epoch`` counts parts of epochs.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> [round(learning_rate(recipe("nb201"), epoch), 3) for epoch in (0, 100, 200)]
+        [0.1, 0.05, 0.0]
+    """
+    warmup = min(recipe.warmup, recipe.epochs - 1)
+    if epoch < warmup:
+        return recipe.lr * (epoch + 1) / (warmup + 1)
+    return recipe.lr * (1 + math.cos(math.pi * (epoch - warmup) / (recipe.epochs - warmup))) / 2
+
+
+def _optimiser(net: nn.Module, recipe: Recipe, device: torch.device) -> optim.Optimizer:
+    fused = device.type == "cuda"
+    if recipe.optimiser == "adam":
+        betas = (recipe.momentum, 0.999)
+        return optim.AdamW(net.parameters(), recipe.lr, betas, weight_decay=recipe.weight_decay, fused=fused)
+    return optim.SGD(
+        net.parameters(),
+        recipe.lr,
+        recipe.momentum,
+        weight_decay=recipe.weight_decay,
+        nesterov=recipe.nesterov and recipe.momentum > 0,
+        fused=fused,
+    )
+
+
+def _accuracy(task: Task, answers: Tensor, y: Tensor) -> float:
+    if task.target.kind == "regression":
+        return math.nan
+    chosen = (answers[..., 0] > 0).long() if answers.shape[-1] == 1 else answers.argmax(-1)
+    return float((chosen == y).double().mean())
+
+
+def _seed_step(source: torch.Generator, seed: int, epoch: int, step: int) -> None:
+    """Give augmentation and dropout of one step their own random numbers."""
+    number = hash((seed, epoch, step)) % 2**63
+    source.manual_seed(number)
+    torch.default_generator.manual_seed(number)
+    if source.device.type == "cuda":
+        torch.cuda.default_generators[source.device.index or 0].manual_seed(number)
+
+
+@contextmanager
+def _undisturbed(device: torch.device) -> Iterator[None]:
+    """Leave the caller's random state and cudnn flags as they were."""
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        if device.type != "cuda":
+            yield
+            return
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=True):
+            yield
