@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.probe import Probe
 from trainless.spaces.nb201 import NasBench201
@@ -35,8 +36,8 @@ class Case:
 
     def probe(self, samples: int = 8, seed: int = 0, *, double: bool = False) -> Probe:
         net, (x, y) = self.network(seed), self.batch(samples, seed)
-        if double and x.is_floating_point():
-            net, x = net.double(), x.double()
+        if double:
+            net, x = net.double(), x.double() if x.is_floating_point() else x
         return Probe.of(net, (x, y), self.task.target, seed)
 
 
@@ -176,8 +177,6 @@ def _images(classes: int = 3) -> Task:
 
 
 def _tokens() -> Task:
-    from trainless.core.target import Target
-
     return Task("tokens", (6,), Target("tokens", 7), vocabulary=7)
 
 

@@ -47,7 +47,7 @@ def test_the_published_rankings_know_their_proxies() -> None:
     assert needed == {
         "az-nas": ("expressivity", "progressivity", "trainability", "flops"),
         "te-nas": ("ntk_condition", "linear_regions"),
-        "teacup": ("length", "ntk_condition", "synflow", "zico"),
+        "teacup": ("length", "loss_ntk", "loss_synflow", "zico"),
         "teg-nas": ("ntk_condition", "linear_regions", "ntk_mse"),
         "vkdnw-agg": ("layers", "vkdnw", "expressivity", "trainability", "flops", "jacov"),
         "vkdnw-single": ("layers", "vkdnw"),
@@ -56,7 +56,8 @@ def test_the_published_rankings_know_their_proxies() -> None:
 
 
 def test_teacup_by_hand() -> None:
-    scores = table({"length": [100, 1], "ntk_condition": [10, 10], "synflow": [1000, 10], "zico": [-100, 1]})
+    flow = [math.log(1000), math.log(10)]  # the proxy is a natural logarithm
+    scores = table({"length": [100, 1], "loss_ntk": [10, 10], "loss_synflow": flow, "zico": [-100, 1]})
     assert ranking("teacup")(scores).tolist() == pytest.approx([-0.5 * 2 - 1 - 3 + 2, 0 - 1 - 1 + 0])
 
 

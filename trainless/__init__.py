@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainless.engine.store import SqliteStore
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
+    from trainless.run.search import Found, search
     from trainless.spaces.protocol import Space
     from trainless.tasks import task
 
@@ -36,6 +37,7 @@ __all__ = [
     "Arch",
     "Candidate",
     "Decision",
+    "Found",
     "InputError",
     "Probe",
     "Proxy",
@@ -59,6 +61,7 @@ __all__ = [
     "proxy",
     "quantity",
     "score",
+    "search",
     "space",
     "task",
 ]
@@ -82,6 +85,7 @@ _HOME = {
     "engine.store": ("SqliteStore",),
     "probe.probe": ("Probe", "quantity"),
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
+    "run.search": ("Found",),
     "spaces.protocol": ("Space",),
     "tasks": ("task",),
 }
@@ -89,6 +93,8 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "search":  # the package of that name is callable
+        return importlib.import_module("trainless.search")
     if name not in _MODULE:
         raise AttributeError(f"module 'trainless' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"trainless.{_MODULE[name]}"), name)

@@ -45,8 +45,10 @@ def describe(kind: str, name: str) -> str:
             return descriptions[name]
     value = registry_of(kind)[name]
     if kind == "proxies":
+        from trainless.proxies.papers import cite
+
         arrow = "higher" if value.higher_is_better else "lower"
-        return f"{value.summary} ({arrow} is better; {value.paper})"
+        return f"{value.summary} ({arrow} is better; {cite(value.paper)})"
     documented = value.func if isinstance(value, functools.partial) else value
     summary = (inspect.getdoc(documented) or "").partition("\n")[0]
     return f"{summary} Of: {', '.join(value.proxies)}." if kind == "rankings" else summary

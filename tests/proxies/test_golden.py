@@ -23,6 +23,7 @@ from tests.proxies.meco_net import nested
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.probe import Probe
+from trainless.probe.inputs import First
 from trainless.proxies import registry
 from trainless.spaces.nb201 import CONV1, CONV3
 
@@ -40,7 +41,7 @@ def exp(compute: Compute) -> Compute:
 
 
 def first_half(compute: Compute) -> Compute:
-    return lambda p: compute(p.split(2)[0])
+    return lambda p: compute(p.at(x=First(len(p.x) // 2)))
 
 
 def meco_probe(arch: Arch, size: int) -> Probe:
@@ -85,9 +86,9 @@ ROWS: dict[tuple[str, str], Compute] = {
     ("AZ-NAS", "synflow"): exp(by("synflow")),
     ("AZ-NAS", "ntk"): lambda p: -registry["ntk_condition"](p, coupling="joint"),
     ("AZ-NAS", "linear_region"): by("linear_regions"),
-    ("TEACUP", "length"): by("length"),
+    ("TEACUP", "length"): by("length", of="loss", batches=4),
     ("TEACUP", "zico"): by("zico", batches=4, cumulative=True),
-    ("TEACUP", "synflow"): exp(by("loss_synflow")),
+    ("TEACUP", "synflow"): exp(by("loss_synflow", batches=4)),
     ("TEACUP", "ntk"): by("loss_ntk", coupling="joint"),
     ("TEG-NAS", "kappa"): first_half(by("ntk_condition", coupling="joint")),
     ("TEG-NAS", "mse"): by("ntk_mse", coupling="joint"),

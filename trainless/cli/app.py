@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import typer
 
+from trainless.cli.bench_search import bench_search
 from trainless.cli.demo import demo
 from trainless.cli.listing import listing
 from trainless.cli.score import score
+from trainless.cli.search import search
 from trainless.core.errors import TrainlessError
 
 app = typer.Typer(
@@ -24,6 +26,15 @@ app = typer.Typer(
 app.command("score")(score)
 app.command("list")(listing)
 app.command("demo")(demo)
+app.command("search")(search)
+bench = typer.Typer(help="Measure proxies and search methods against tables.", no_args_is_help=True)
+bench.command("search")(bench_search)
+app.add_typer(bench, name="bench")
+
+
+@bench.callback()
+def _benches() -> None:
+    """Measure proxies and search methods against tables."""
 
 
 def _version(asked: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from trainless.core.task import Task
 
 Batch = tuple[Tensor, Tensor]
 CPU = torch.device("cpu")
+REMEMBERED = 16  # batches that are kept at hand: candidates are scored on the same ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +32,16 @@ class Data:
     given: Batch | None = None
     size: int = 0
     device: torch.device = CPU
+    _drawn: dict[tuple[int, int], Batch] = field(default_factory=dict, repr=False)
 
     def batch(self, n: int, seed: int) -> Batch:
-        """The given batch, or one drawn from the task by the seed."""
-        x, y = self.given or self.task.batch(n, seed)
-        return x.to(self.device), y.to(self.device)
+        """The given batch, or one drawn from the task by the seed; the last few are remembered."""
+        if (n, seed) not in self._drawn:
+            x, y = self.given or self.task.batch(n, seed)
+            if len(self._drawn) >= REMEMBERED:
+                del self._drawn[next(iter(self._drawn))]
+            self._drawn[n, seed] = x.to(self.device), y.to(self.device)
+        return self._drawn[n, seed]
 
     def sample(self) -> Batch:
         """Two samples, to try a network on."""

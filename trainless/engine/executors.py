@@ -25,6 +25,7 @@ import torch
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.engine.measures import Measure, Outcome, failed, guarded
+from trainless.engine.memory import keep_warm
 from trainless.search.searcher import Proposal
 
 ATTEMPTS = 2  # how often a candidate may end its worker before it is given up
@@ -262,6 +263,7 @@ def serve(pipe: Connection, measure: Measure) -> None:
     """A worker's life: say that it is ready, then measure what comes until nothing does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides
     torch.set_num_threads(1)
+    keep_warm()
     pipe.send((None, None))
     while True:
         try:

@@ -22,7 +22,7 @@ from trainless.engine.data import Data, fingerprint
 from trainless.probe.norms import normalised
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
-from trainless.spaces.protocol import CellSpace, Scalable, Space, Supernet, key, require_arch
+from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
 
 Size = Literal["full", "thin", "cell"]
 Adapter = Callable[[Any], Tensor]
@@ -164,10 +164,11 @@ class Member:
     def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
         """The network, built by PyTorch's rules from the seed; thin, or a cell alone, where the space can."""
         with seeded(seed):
-            if size == "cell" and isinstance(self.space, CellSpace) and not is_region(self.candidate):
-                cell = self.space.build_cell(_arch(self.candidate), data.task.dims)
-                return cell.to(data.device), CELL_TARGET
             space = self.space
+            if size == "cell" and isinstance(space, CellSpace) and not is_region(self.candidate):
+                return space.build_cell(_arch(self.candidate), data.task.dims).to(data.device), CELL_TARGET
+            if size == "cell" and isinstance(space, CellSupernet) and is_region(self.candidate):
+                return space.build_cell_region(self.candidate, data.task.dims).to(data.device), CELL_TARGET
             if size != "full" and isinstance(space, Scalable):
                 space = space.scaled(*THIN)
             return self._build(space, data.task).to(data.device), data.task.target

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
@@ -60,6 +59,7 @@ def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
     """Those whose name starts with the prefix, without it.
 
     Example:
+        >>> import torch
         >>> under("a/", {"a/w": torch.ones(1), "b/w": torch.ones(1)})
         {'w': tensor([1.])}
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from trainless.core.task import Task
 from trainless.learn.augment import augment
 from trainless.learn.feed import Feed, shuffled
 from trainless.learn.outputs import outputs
-from trainless.learn.precision import Precision, precision_for
+from trainless.learn.precision import Precision, in_layout, precision_for
 from trainless.learn.progress import Epoch, Progress, load_progress, save_progress
 from trainless.learn.recipe import Recipe
 from trainless.learn.weights import class_weights, weighted_mean
@@ -135,7 +136,7 @@ class _Loop:
             answers = progress.net(self.precision.arrange(x))
         loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
         progress.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if recipe.clip:
             nn.utils.clip_grad_norm_(progress.net.parameters(), recipe.clip)
         progress.optimiser.step()
@@ -167,7 +168,7 @@ class _Loop:
         kept = progress.best_loss if self.recipe.keep == "best" else progress.history[-1].valid_loss
         if self.status == "ok" and not math.isfinite(kept):
             self.status = f"diverged: the validation loss of the kept weights is {kept}; lower lr={self.recipe.lr}"
-        net = progress.net.to(device="cpu", memory_format=torch.contiguous_format)
+        net = in_layout(progress.net.to("cpu"), torch.contiguous_format)
         return Trained(net.eval(), tuple(progress.history), self.status)
 
 
@@ -209,7 +210,7 @@ def _accuracy(task: Task, answers: Tensor, y: Tensor) -> float:
 
 def _seed_step(source: torch.Generator, seed: int, epoch: int, step: int) -> None:
     """Give augmentation and dropout of one step their own random numbers."""
-    number = hash((seed, epoch, step)) % 2**63
+    number = zlib.crc32(f"{seed}/{epoch}/{step}".encode())
     source.manual_seed(number)
     torch.default_generator.manual_seed(number)
     if source.device.type == "cuda":

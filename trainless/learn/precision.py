@@ -27,11 +27,17 @@ class Precision:
 
     def place(self, net: nn.Module) -> nn.Module:
         """The network on its device and in its layout."""
-        return net.to(device=self.device, memory_format=self.layout)
+        return in_layout(net.to(self.device), self.layout)
 
     def arrange(self, x: Tensor) -> Tensor:
         """A batch in its layout."""
         return x if self.layout == torch.contiguous_format else x.contiguous(memory_format=self.layout)
+
+
+def in_layout(net: nn.Module, layout: torch.memory_format) -> nn.Module:
+    """The same network with its kernels in a memory layout."""
+    net.to(memory_format=layout)  # type: ignore[call-overload]
+    return net
 
 
 def precision_for(device: torch.device, task: Task) -> Precision:

@@ -42,7 +42,8 @@ class Epoch:
 
 def epoch_from_json(data: Mapping[str, Any]) -> Epoch:
     """Read what ``Epoch.to_json`` wrote; null is NaN."""
-    return Epoch(**{name: math.nan if value is None else value for name, value in data.items()})
+    plain: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
+    return Epoch(**plain)
 
 
 @dataclass(eq=False)

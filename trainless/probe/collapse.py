@@ -24,7 +24,10 @@ _ALIKE: frozenset[Any] = frozenset(
         *(getattr(F, f"{kind}_pool{dims}d") for kind in ("avg", "max", "adaptive_avg") for dims in (1, 2, 3)),
         *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device", "requires_grad", "is_cuda")),
         *(getattr(Tensor, f"__{name}__") for name in ("add", "radd", "sub", "mul", "rmul", "truediv", "iadd", "imul")),
-        *(getattr(Tensor, name) for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size")),
+        *(
+            getattr(Tensor, name)
+            for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size", "numel")
+        ),
         *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
         *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),
     ]
@@ -88,7 +91,8 @@ def _convolution(
     if isinstance(padding, str) or any(step != 1 for step in torch.atleast_1d(torch.as_tensor(dilation)).tolist()):
         raise _Different
     count = weight[0, 0].numel()
-    total = x if count == 1 and stride in (1, (1,) * len(kernel)) else _sums(x, kernel, stride, padding) * count
+    plain = count == 1 and stride in (1, (1,) * len(kernel)) and padding in (0, (0,) * len(kernel))
+    total = x if plain else _sums(x, kernel, stride, padding) * count
     scaled = total * (weight.flatten()[0] * alike)
     return scaled if bias is None else scaled + bias[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,8 +9,7 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-
-Draw = Callable[[str], torch.Generator]
+from trainless.probe.drawing import Draw, drawn
 
 
 class Inputs(Protocol):
@@ -45,7 +43,7 @@ class Noise:
     def __call__(self, x: Tensor, draw: Draw) -> Tensor:
         if not x.is_floating_point():
             return x
-        return torch.randn(x.shape, generator=draw("noise")).to(x.device, x.dtype)
+        return drawn("normal", tuple(x.shape), draw("noise"), x)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.quantities import gradient, losses
+from trainless.probe.quantities import losses
 from trainless.probe.record import block_names, trace
-from trainless.probe.samples import loss_cotangent, stream
+from trainless.probe.samples import ROOM, in_groups, loss_cotangent, stream
 
 Coupling: TypeAlias = Literal["joint", "isolated"]
 Of: TypeAlias = Literal["outputs", "loss"]
@@ -24,8 +24,6 @@ Over: TypeAlias = Literal["weights", "body", "features"]
 """All weights; those of the blocks after the first; all but the last layer's."""
 
 ALL: tuple[Over, ...] = ("weights", "body", "features")
-
-ROOM = 3 << 27  # numbers that the joint gradients of a group of layers may have: 1.5 GiB in float32
 
 
 def kernel_names(p: Probe, over: Over) -> tuple[str, ...]:
@@ -74,42 +72,43 @@ def _isolated(p: Probe, of: Of) -> dict[Over, Tensor]:
                 total += product
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
-    stream(p, cotangent, add, "entries", norms=True)
+    stream(p, cotangent, add, "entries", kernel_names(p, "weights"))
     return totals
 
 
 def _joint(p: Probe, of: Of, over: Over, parts: int) -> Tensor:
     names = kernel_names(p, over)
     total = torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device)
-    probes = p.split(parts) if parts > 1 else (p,)
-    for group in _groups(p, names):
+    probes = tuple(p.split(parts)) if parts > 1 else (p,)
+    for group in in_groups(p, names):
         rows = torch.cat([_rows(q, of, group) for q in probes])
         total += (rows @ rows.T).double()
     return total
 
 
-def _groups(p: Probe, names: tuple[str, ...]) -> list[list[str]]:
-    """Consecutive weights whose gradients for all samples fit in the room given."""
-    groups: list[list[str]] = [[]]
-    size = 0
-    for name in names:
-        count = p.weights[name].numel() * len(p.x)
-        if groups[-1] and size + count > ROOM:
-            groups.append([])
-            size = 0
-        groups[-1].append(name)
-        size += count
-    return groups
-
-
 def _rows(p: Probe, of: Of, names: list[str]) -> Tensor:
+    """One gradient per sample; on a GPU, several samples share a vectorised backward pass where that fits."""
     t = trace(p)
     values = losses(p) if of == "loss" else t.outputs.flatten(1).sum(1)
     inputs = [t.weights[name] for name in names]
-    rows = torch.empty(len(values), sum(tensor.numel() for tensor in inputs), dtype=values.dtype, device=values.device)
-    for row, value in zip(rows, values, strict=True):
-        torch.cat([found.flatten() for found in gradient(value, inputs)], out=row)
-    return rows
+    if not values.requires_grad:
+        return torch.zeros(len(values), 1, dtype=values.dtype, device=values.device)
+    size = 2 * sum(layer.output.numel() for layer in t.layers) + sum(tensor.numel() for tensor in inputs)
+    together = max(1, min(len(values), ROOM // 4 // max(1, size))) if values.is_cuda else 1
+    which = torch.eye(len(values), dtype=values.dtype, device=values.device)
+    rows = []
+    for chunk in which.split(together):
+        found = torch.autograd.grad(
+            values,
+            inputs,
+            chunk if together > 1 else chunk[0],
+            retain_graph=True,
+            is_grads_batched=together > 1,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        rows.append(torch.cat([gradients.reshape(len(chunk), -1) for gradients in found], 1))
+    return torch.cat(rows)
 
 
 def spectrum(matrix: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from trainless.core.errors import InputError
+from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.core.task import generator
 from trainless.probe.inputs import Data, Inputs
@@ -28,7 +28,7 @@ class Probe:
     """One network at one point.
 
     ``net`` is a private copy of the structure; the numbers that count are ``weights``. Quantities are memoised
-    on the probe, and ``at`` and ``split`` are too, so two proxies that ask for the same point share all work.
+    on the probe, and ``at`` is too, so two proxies that ask for the same point share all work.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
@@ -77,41 +77,42 @@ class Probe:
         norm: Norm | None = None,
         kept_norms: tuple[str, ...] | None = None,
     ) -> Probe:
-        """The same network at another point; what is not given stays."""
+        """The same network at another point, remembered, so that others who ask for it share its work."""
+        key = ("at", weights, x, norm, kept_norms)
+        return cast(Probe, self.memo(key, lambda: self.once(weights, x, norm, kept_norms)))
+
+    def once(
+        self,
+        weights: Weights | None = None,
+        x: Inputs | None = None,
+        norm: Norm | None = None,
+        kept_norms: tuple[str, ...] | None = None,
+    ) -> Probe:
+        """The same network at another point for one use: what is computed there goes when the caller lets go of it."""
         weights = None if weights == Own() else weights
         x = None if x == Data() else x
-        norm = None if norm == self.norm else norm
-        kept_norms = None if kept_norms == self.kept_norms else kept_norms
-        if weights is None and x is None and norm is None and kept_norms is None:
+        if weights is None and x is None and norm in (None, self.norm) and kept_norms in (None, self.kept_norms):
             return self
+        new = self.weights if weights is None else weights(self.weights, self.generator)
+        inputs = self.x if x is None else x(self.x, self.generator)
+        if inputs.is_floating_point():
+            new = {name: tensor.to(inputs.dtype) for name, tensor in new.items()}
+        return replace(
+            self,
+            weights=new,
+            x=inputs,
+            y=self.y[: len(inputs)],
+            norm=norm or self.norm,
+            kept_norms=self.kept_norms if kept_norms is None else kept_norms,
+            _memo={},
+        )
 
-        def derive() -> Probe:
-            new = self.weights if weights is None else weights(self.weights, self.generator)
-            inputs = self.x if x is None else x(self.x, self.generator)
-            if inputs.is_floating_point():
-                new = {name: tensor.to(inputs.dtype) for name, tensor in new.items()}
-            return replace(
-                self,
-                weights=new,
-                x=inputs,
-                y=self.y[: len(inputs)],
-                norm=norm or self.norm,
-                kept_norms=self.kept_norms if kept_norms is None else kept_norms,
-                _memo={},
-            )
-
-        return cast(Probe, self.memo(("at", weights, x, norm, kept_norms), derive))
-
-    def split(self, parts: int) -> tuple[Probe, ...]:
-        """The same network on consecutive parts of the batch."""
+    def split(self, parts: int) -> Iterator[Probe]:
+        """The same network on consecutive parts of the batch, one after the other, each for one use."""
         if len(self.x) < parts:
-            raise InputError(f"a batch of {len(self.x)} cannot be split into {parts}: give a larger batch")
-
-        def derive() -> tuple[Probe, ...]:
-            pairs = zip(self.x.chunk(parts), self.y.chunk(parts), strict=True)
-            return tuple(replace(self, x=x, y=y, _memo={}) for x, y in pairs)
-
-        return cast(tuple[Probe, ...], self.memo(("split", parts), derive))
+            raise Unscorable(f"a batch of {len(self.x)} cannot be cut into {parts} parts: give a larger batch")
+        for x, y in zip(self.x.tensor_split(parts), self.y.tensor_split(parts), strict=True):
+            yield replace(self, x=x, y=y, _memo={})
 
     def memo(self, key: Any, compute: Callable[[], Any]) -> Any:
         """What was computed under this key, computing it the first time."""
@@ -156,6 +157,18 @@ def _quietened(structure: nn.Module) -> nn.Module:
         if "inplace" in vars(module):
             vars(module)["inplace"] = False
     return structure
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Let a GPU multiply in full single precision, and give the flags back as they were."""
+    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, convolution.allow_tf32
+    matmul.allow_tf32 = convolution.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, convolution.allow_tf32 = before
 
 
 @contextmanager

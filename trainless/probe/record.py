@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError
@@ -111,13 +112,23 @@ def leaves(t: Trace) -> list[Tensor]:
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     """Call the network with these weights and insist on one tensor."""
     inputs = x.clone() if x.requires_grad else x
-    outputs = torch.func.functional_call(net, weights, (inputs,), tie_weights=True)
+    outputs = torch.func.functional_call(net, {**_own_buffers(net), **weights}, (inputs,), tie_weights=True)
     if not isinstance(outputs, Tensor):
         raise InputError(
             f"the network returned a {type(outputs).__name__}; one tensor of logits or values is needed:"
             " choose it with the adapter argument, such as adapter=lambda out: out[0]"
         )
     return outputs
+
+
+def _own_buffers(net: nn.Module) -> dict[str, Tensor]:
+    """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
+    return {
+        f"{name}.{own}" if name else own: buffer.clone()
+        for name, module in net.named_modules()
+        if not isinstance(module, _BatchNorm)
+        for own, buffer in module.named_buffers(recurse=False)
+    }
 
 
 def block_names(net: nn.Module) -> tuple[str, ...]:

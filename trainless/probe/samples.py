@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -23,6 +23,7 @@ from trainless.probe.record import Conv, Layer, Standardised, Trace, leaves, run
 
 CACHE = 3 << 18  # numbers that a block of windows may have: three megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
+ROOM = 3 << 27  # numbers that the gradients of a group of weights for all samples may have: 1.5 GiB in float32
 
 By: TypeAlias = Literal["samples", "entries"]
 """Blocks hold some samples and every entry of a weight, or every sample and some entries."""
@@ -52,7 +53,7 @@ class Workspace:
         return self.buffers[key]
 
 
-def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, *, norms: bool = False) -> Tensor:
+def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterable[str] | None = None) -> Tensor:
     """Hand every weight's per-sample gradients on, block by block.
 
     A block lives until ``consume`` returns and may be overwritten by it.
@@ -62,14 +63,14 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, *, norms: bool
         cotangent: ∂(what is differentiated)/∂outputs, one row per sample.
         consume: Called with a weight's name and a block ``(samples, entries)``.
         by: Whether a block has all entries of some samples or some entries of all samples.
-        norms: Whether to give the scales of batch norms too.
+        names: Which parameters; all matrices and kernels unless given.
 
     Returns:
         The gradient with respect to the input (of tokens: to what embeds them).
     """
     t = trace(p)
-    wanted = set(weight_names(p))
-    uses = _uses(t, wanted)
+    wanted = set(weight_names(p) if names is None else names)
+    uses = _uses(t, wanted, len(p.x))
     later: dict[str, Tensor] = {}
     space = Workspace()
 
@@ -86,13 +87,16 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, *, norms: bool
 
     def on_norm(norm: Standardised) -> Callable[[Tensor], None]:
         def hook(g: Tensor) -> None:
-            consume(norm.weight, torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2)))
+            found = torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2))
+            if uses[norm.weight] == 1:
+                consume(norm.weight, found)
+            else:
+                later[norm.weight] = found + later.get(norm.weight, 0)
 
         return hook
 
     handles = [layer.output.register_hook(on_layer(layer)) for layer in t.layers if layer.weight in uses]
-    if norms:
-        handles += [norm.output.register_hook(on_norm(norm)) for norm in t.norms]
+    handles += [norm.output.register_hook(on_norm(norm)) for norm in t.norms if norm.weight in uses]
     try:
         on_input = gradient(t.outputs, leaves(t), cotangent)[0]
     finally:
@@ -100,25 +104,45 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, *, norms: bool
             handle.remove()
     for name, whole in later.items():
         consume(name, whole)
-    for name in sorted(wanted - set(uses)):
-        consume(name, _one_by_one(p, name, cotangent))
+    for group in in_groups(p, sorted(wanted - set(uses))):
+        for name, whole in _one_by_one(p, group, cotangent).items():
+            consume(name, whole)
     return on_input
 
 
-def _uses(t: Trace, wanted: set[str]) -> Counter[str]:
-    """The weights whose every use was recorded as a layer, with the number of uses."""
-    return Counter(layer.weight for layer in t.layers if layer.weight in wanted)
+def _uses(t: Trace, wanted: set[str], samples: int) -> Counter[str]:
+    """The parameters whose every use was recorded with samples along the first axis, and how often each is used."""
+    elsewhere = {layer.weight for layer in t.layers if len(layer.x) != samples}
+    used = [layer.weight for layer in t.layers] + [norm.weight for norm in t.norms]
+    return Counter(name for name in used if name in wanted - elsewhere)
 
 
-def _one_by_one(p: Probe, name: str, cotangent: Tensor) -> Tensor:
-    """Per-sample gradients of a weight that is not a plain layer's: a loop over batches of one."""
-    rows = []
+def in_groups(p: Probe, names: Iterable[str]) -> Iterator[list[str]]:
+    """Consecutive parameters whose gradients for all samples fit in the room given."""
+    group: list[str] = []
+    size = 0
+    for name in names:
+        count = p.weights[name].numel() * len(p.x)
+        if group and size + count > ROOM:
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += count
+    if group:
+        yield group
+
+
+def _one_by_one(p: Probe, names: list[str], cotangent: Tensor) -> dict[str, Tensor]:
+    """Per-sample gradients of parameters that are not a plain layer's: a loop over batches of one."""
+    rows: dict[str, list[Tensor]] = {name: [] for name in names}
     for index in range(len(p.x)):
-        weights = {key: tensor.detach().requires_grad_(key == name) for key, tensor in p.weights.items()}
+        weights = {key: tensor.detach().requires_grad_(key in rows) for key, tensor in p.weights.items()}
         with quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
             outputs = run(p.net, weights, p.x[index : index + 1])
-        rows.append(gradient(outputs, [weights[name]], cotangent[index : index + 1])[0].flatten())
-    return torch.stack(rows)
+        found = gradient(outputs, [weights[name] for name in names], cotangent[index : index + 1])
+        for name, each in zip(names, found, strict=True):
+            rows[name].append(each.flatten())
+    return {name: torch.stack(each) for name, each in rows.items()}
 
 
 def blocks(layer: Layer, g: Tensor, space: Workspace, by: By) -> Iterator[Tensor]:
@@ -127,12 +151,7 @@ def blocks(layer: Layer, g: Tensor, space: Workspace, by: By) -> Iterator[Tensor
         rows = layer.x.reshape(len(layer.x), -1, layer.x.shape[-1])
         yield from _products(g.reshape(len(g), -1, g.shape[-1]).transpose(1, 2), _Rows(rows), space, by)
         return
-    conv, out = layer.conv, tuple(g.shape[2:])
-    channels, outputs = layer.x.shape[1] // conv.groups, g.shape[1] // conv.groups
-    for group in range(conv.groups):
-        x = layer.x[:, group * channels : (group + 1) * channels]
-        part = g[:, group * outputs : (group + 1) * outputs].flatten(2)
-        yield from _products(part, _Windows(x, conv, out, space), space, by)
+    yield from _products(g.flatten(2), _Windows(layer.x, layer.conv, tuple(g.shape[2:]), space), space, by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +159,10 @@ class _Rows:
     """What each position of a linear layer sees: the input rows themselves."""
 
     rows: Tensor
+
+    @property
+    def groups(self) -> int:
+        return 1
 
     @property
     def fan(self) -> int:
@@ -159,25 +182,33 @@ class _Windows:
     space: Workspace
 
     @property
+    def groups(self) -> int:
+        return self.conv.groups
+
+    @property
     def fan(self) -> int:
-        return self.x.shape[1] * math.prod(self.conv.kernel)
+        return self.x.shape[1] // self.groups * math.prod(self.conv.kernel)
 
     def take(self, samples: slice) -> Tensor:
-        """``(samples, positions, kernel × channels)``."""
+        """``(samples × groups, positions, kernel × channels of a group)``."""
         x = self._padded(self.x[samples].movedim(1, -1))
-        count, *_, channels = x.shape
+        count, channels = len(x), x.shape[-1] // self.groups
         batch, *axes, last = x.stride()
         strides = [axis * step for axis, step in zip(axes, self.conv.stride, strict=True)]
         steps = [axis * step for axis, step in zip(axes, self.conv.dilation, strict=True)]
-        view = x.as_strided((count, *self.out, *self.conv.kernel, channels), (batch, *strides, *steps, last))
+        shape = (count, self.groups, *self.out, *self.conv.kernel, channels)
+        view = x.as_strided(shape, (batch, channels * last, *strides, *steps, last))
         room = self.space.take("windows", tuple(view.shape), x)
         room.copy_(view)
-        return room.view(count, math.prod(self.out), -1)
+        return room.view(count * self.groups, math.prod(self.out), -1)
 
     def _padded(self, x: Tensor) -> Tensor:
         pads = self.conv.padding
         count, *sizes, channels = x.shape
-        shape = (count, *(size + 2 * pad for size, pad in zip(sizes, pads, strict=True)), channels)
+        conv = zip(self.out, self.conv.kernel, self.conv.stride, self.conv.dilation, strict=True)
+        reach = [(out - 1) * stride + (kernel - 1) * step + 1 for out, kernel, stride, step in conv]
+        full = [max(size + 2 * pad, least) for size, pad, least in zip(sizes, pads, reach, strict=True)]
+        shape = (count, *full, channels)
         room = self.space.zeros(f"padded by {pads}", shape, x)
         inner = tuple(slice(pad, pad + size) for size, pad in zip(sizes, pads, strict=True))
         room[(slice(None), *inner)] = x
@@ -185,25 +216,26 @@ class _Windows:
 
 
 def _products(g: Tensor, rows: _Rows | _Windows, space: Workspace, by: By) -> Iterator[Tensor]:
-    """``g @ rows`` per sample: ``(N, outputs, T) @ (N, T, fan)``."""
+    """``g @ rows`` per sample and group: ``(N, outputs, T) @ (N, T, fan)``."""
     samples, outputs, positions = g.shape
-    fan = rows.fan
+    groups, fan = rows.groups, rows.fan
+    step = max(1, min(samples, CACHE // (positions * fan * groups)))
     if by == "samples":
-        step = max(1, min(samples, CACHE // (positions * fan), WORKSPACE // (outputs * fan)))
-        for start in range(0, samples, step):
-            part = slice(start, min(start + step, samples))
-            room = space.take("products", (part.stop - start, outputs, fan), g)
-            yield torch.bmm(g[part], rows.take(part), out=room).flatten(1)
-        return
-    wide = max(1, min(outputs, WORKSPACE // (samples * fan)))
-    step = max(1, min(samples, CACHE // (positions * fan)))
+        step = max(1, min(step, WORKSPACE // (outputs * fan)))
+    alone = by == "samples" or groups > 1  # the outputs of all groups stay together
+    wide = outputs if alone else max(1, min(outputs, WORKSPACE // (samples * fan)))
     for first in range(0, outputs, wide):
         last = min(first + wide, outputs)
-        room = space.take("products", (samples, last - first, fan), g)
+        room = space.take("products", (step if by == "samples" else samples, last - first, fan), g)
         for start in range(0, samples, step):
             part = slice(start, min(start + step, samples))
-            torch.bmm(g[part, first:last], rows.take(part), out=room[part])
-        yield room.flatten(1)
+            place = room[: part.stop - start] if by == "samples" else room[part]
+            left = g[part, first:last].reshape(-1, (last - first) // groups, positions)
+            torch.bmm(left, rows.take(part), out=place.view(len(left), -1, fan))
+            if by == "samples":
+                yield place.flatten(1)
+        if by == "entries":
+            yield room.flatten(1)
 
 
 @quantity

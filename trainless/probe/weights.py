@@ -10,8 +10,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from trainless.probe.drawing import Draw, Kind, drawn
+
 Parameters = Mapping[str, Tensor]
-Draw = Callable[[str], torch.Generator]
 
 
 class Weights(Protocol):
@@ -35,7 +36,7 @@ class Kaiming:
     """He et al.'s normal initialisation with fan-in: N(0, 2 / fan_in), norms 1, biases 0."""
 
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
-        return _fresh(own, draw, lambda shape, fan, source: torch.randn(shape, generator=source) * math.sqrt(2 / fan))
+        return _fresh(own, draw, "normal", lambda fan: math.sqrt(2 / fan))
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,7 @@ class Uniform:
     """PyTorch's default: U(−b, b) with b = 1 / √fan_in, norms 1, biases 0."""
 
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
-        def fill(shape: torch.Size, fan: int, source: torch.Generator) -> Tensor:
-            return (torch.rand(shape, generator=source) * 2 - 1) / math.sqrt(fan)
-
-        return _fresh(own, draw, fill)
+        return _fresh(own, draw, "uniform", lambda fan: 1 / math.sqrt(fan))
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Gaussian:
     """N(0, 1) whatever the fan, norms 1, biases 0."""
 
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
-        return _fresh(own, draw, lambda shape, fan, source: torch.randn(shape, generator=source))
+        return _fresh(own, draw, "normal", lambda fan: 1.0)
 
 
 @dataclass(frozen=True)
@@ -91,15 +89,12 @@ def is_bias(name: str) -> bool:
     return name.rpartition(".")[2].startswith("bias") or name.endswith("_bias")
 
 
-def _fresh(
-    own: Parameters, draw: Draw, fill: Callable[[torch.Size, int, torch.Generator], Tensor]
-) -> dict[str, Tensor]:
+def _fresh(own: Parameters, draw: Draw, kind: Kind, scale: Callable[[int], float]) -> dict[str, Tensor]:
     """Draw matrices and kernels; set norm scales to 1 and biases to 0; leave what has another name alone."""
     fresh = {}
     for name, tensor in own.items():
         if tensor.ndim > 1:
-            drawn = fill(tensor.shape, tensor[0].numel(), draw(name))
-            fresh[name] = drawn.to(tensor.device, tensor.dtype)
+            fresh[name] = drawn(kind, tuple(tensor.shape), draw(name), tensor) * scale(tensor[0].numel())
         elif is_bias(name):
             fresh[name] = torch.zeros_like(tensor)
         elif name.endswith("weight"):

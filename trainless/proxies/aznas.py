@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.blocks import Block, blocks
+from trainless.probe.drawing import drawn
 from trainless.probe.inputs import Noise
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
@@ -82,11 +83,10 @@ def trainability(p: Probe) -> float:
     found = blocks(p)
     if len(found) < 2:
         raise Unscorable("the network has a single block")
-    source = p.generator("trainability")
     scores = []
     for before, after in itertools.pairwise(found):
-        signs = torch.randint(0, 2, after.output.shape, generator=source, dtype=torch.int8)
-        going_in = (signs * 2 - 1).to(after.output.device, after.output.dtype)
+        source = p.generator(f"trainability/{after.name}")
+        going_in = drawn("signs", tuple(after.output.shape), source, after.output)
         (coming_out,) = gradient(after.output, [before.output], going_in)
         if coming_out.shape == going_in.shape and torch.equal(coming_out, going_in):
             raise Unscorable(f"block {after.name} passes its input on unchanged")

@@ -7,10 +7,8 @@ import torch
 from trainless.probe.counts import count
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import weight_names
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import proxy
 from trainless.spaces.protocol import Counts
-
-_ANY = Setting(batch=2)
 
 
 @quantity
@@ -19,7 +17,7 @@ def counts(p: Probe) -> Counts:
     return count(p.net, tuple(p.x.shape[1:]), p.x.dtype)
 
 
-@proxy(higher_is_better=True, data=False, paper="baseline", setting=_ANY)
+@proxy(higher_is_better=True, data=False, paper="baseline")
 def params(p: Probe) -> float:
     """Number of trainable parameters.
 
@@ -28,7 +26,7 @@ def params(p: Probe) -> float:
     return float(sum(tensor.numel() for tensor in p.weights.values()))
 
 
-@proxy(higher_is_better=True, data=False, paper="baseline", setting=_ANY)
+@proxy(higher_is_better=True, data=False, paper="baseline")
 def flops(p: Probe) -> float:
     """Multiply–accumulates for one sample: convolutions, linear layers, attention and recurrent cells.
 
@@ -41,7 +39,7 @@ def flops(p: Probe) -> float:
     return float(counts(p).flops)
 
 
-@proxy(higher_is_better=True, data=False, paper="tybl2025vkdnw", setting=_ANY)
+@proxy(higher_is_better=True, data=False, paper="tybl2025vkdnw")
 def layers(p: Probe) -> float:
     """Number of parameter tensors: VKDNW's size ℵ.
 
@@ -54,7 +52,7 @@ def layers(p: Probe) -> float:
     return float(len(p.weights))
 
 
-@proxy(higher_is_better=True, data=False, paper="abdelfattah2021zerocost", setting=_ANY)
+@proxy(higher_is_better=True, data=False, paper="abdelfattah2021zerocost")
 def l2_norm(p: Probe) -> float:
     """Sum over layers of the weights' Euclidean norms.
 

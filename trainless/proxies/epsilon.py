@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
 from trainless.probe.collapse import outputs_alike
+from trainless.probe.drawing import Draw
 from trainless.probe.inputs import Double
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
-from trainless.probe.weights import Constant, Draw, Parameters
+from trainless.probe.weights import Constant, Parameters
 from trainless.proxies.proxy import Setting, proxy
 
 
@@ -49,7 +50,7 @@ def epsilon(
 def _outputs(p: Probe, constant: float, double: bool) -> Tensor:
     if not p.x.is_floating_point():
         return _hidden(p, constant, double)
-    q = p.at(weights=Constant(constant), x=Double() if double else None, norm="batch")
+    q = p.once(weights=Constant(constant), x=Double() if double else None, norm="batch")
     return outputs_alike(q)[:, 0]
 
 
@@ -57,7 +58,7 @@ def _hidden(p: Probe, constant: float, double: bool) -> Tensor:
     """The first unit of the last block over all tokens, embeddings drawn from U(0, 1)."""
     tables = {id(module.weight) for module in p.net.modules() if isinstance(module, nn.Embedding)}
     embeddings = tuple(name for name, tensor in p.net.named_parameters() if id(tensor) in tables)
-    t = trace(p.at(weights=_ConstantCell(constant, embeddings, double)))
+    t = trace(p.once(weights=_ConstantCell(constant, embeddings, double)))
     if not t.blocks:
         raise Unscorable("the network has no blocks whose outputs could be looked at")
     return list(t.blocks.values())[-1].detach()[..., 0].flatten()

@@ -15,7 +15,7 @@ from trainless.probe.record import run
 from trainless.proxies.proxy import Setting, proxy
 
 
-@proxy(higher_is_better=True, data=False, paper="jiang2023meco", setting=Setting(inputs=Noise(), batch=1))
+@proxy(higher_is_better=True, data=False, paper="jiang2023meco", setting=Setting(inputs=Noise()))
 def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
     """How independent the channels of every feature map are, for a single input.
 
@@ -33,7 +33,7 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     Fails:
         The network has no feature map of more than one channel and position.
     """
-    q = p.at(x=First(1))
+    q = p.once(x=First(1))
     maps = _maps(q, count)
     if not maps:
         raise Unscorable("no module gives a feature map of more than one channel and position")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from trainless.core.errors import Unscorable
 from trainless.probe.patterns import distinct_rows, packed_patterns
@@ -32,5 +32,5 @@ def swap(p: Probe) -> float:
     activations = trace(p).activations
     if not activations:
         raise Unscorable("the network has no rectifying activation")
-    units = torch.cat([activation.gate.gt(0).flatten(1) for activation in activations], 1)
-    return float(distinct_rows(packed_patterns(units.T)))
+    units = [packed_patterns(activation.gate.gt(0).flatten(1).T.contiguous()) for activation in activations]
+    return float(distinct_rows(np.concatenate(units)))

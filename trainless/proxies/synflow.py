@@ -13,10 +13,10 @@ from trainless.probe.probe import Probe
 from trainless.probe.quantities import gradient, weight_names
 from trainless.probe.record import trace
 from trainless.probe.weights import Magnitude
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import proxy
 
 
-@proxy(higher_is_better=True, data=False, paper="tanaka2020synflow", setting=Setting(batch=1))
+@proxy(higher_is_better=True, data=False, paper="tanaka2020synflow")
 def synflow(p: Probe, norm: Norm = "off", kept_norms: tuple[str, ...] = ()) -> float:
     """Logarithm of the total strength of all paths through the network.
 
@@ -33,7 +33,7 @@ def synflow(p: Probe, norm: Norm = "off", kept_norms: tuple[str, ...] = ()) -> f
     Fails:
         No path from input to output (the logarithm of zero), token inputs, or a sum beyond double precision.
     """
-    q = p.at(weights=Magnitude(), x=Ones(), norm=norm, kept_norms=kept_norms)
+    q = p.once(weights=Magnitude(), x=Ones(), norm=norm, kept_norms=kept_norms)
     t = trace(q)
     names = weight_names(q)
     gradients = gradient(t.outputs.sum(), [t.weights[name] for name in names])

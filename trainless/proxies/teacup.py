@@ -57,7 +57,7 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
     Fails:
         No gradient reaches the weights.
     """
-    q = p.at(weights=Magnitude(double=False), norm="batch")
+    q = p.once(weights=Magnitude(double=False), norm="batch")
     parts = [loss_gradients(part).weights for part in (q.split(batches) if batches > 1 else (q,))]
     total = sum(float((q.weights[name] * sum(part[name] for part in parts)).abs().sum()) for name in weight_names(q))
     if total == 0:

@@ -102,7 +102,7 @@ def fim_spectrum(
     F = mean_n Jᵀ M(p_n) J with M = diag(p) − ppᵀ = LLᵀ (``exact``) or LᵀL (``published``: the program multiplies by
     L where Lᵀ was meant), p the smoothed softmax ``keep · softmax + smoothing / K``.
     """
-    q = p.at(norm="fresh", x=First(samples)) if len(p.x) > samples else p.at(norm="fresh")
+    q = p.once(norm="fresh", x=First(samples))
     outputs = trace(q).outputs.detach().double()
     if outputs.ndim != 2:
         raise Unscorable("the Fisher information of token sequences is not defined here")

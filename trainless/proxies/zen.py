@@ -20,7 +20,7 @@ from trainless.proxies.proxy import Setting, proxy
     higher_is_better=True,
     data=False,
     paper="lin2021zennas",
-    setting=Setting(weights=Gaussian(), inputs=Noise(), batch=16),
+    setting=Setting(weights=Gaussian(), inputs=Noise()),
 )
 def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
     """How strongly features before the pooling react to a small change of the input, norms compensated.
@@ -56,8 +56,9 @@ def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
     logarithms: list[float] = []
 
     def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> None:
-        axes = [axis for axis in range(inputs.ndim) if axis != 1]
-        variance = float(inputs.var(axes).double().mean())
+        _, _, inverse = torch.native_batch_norm(inputs, None, None, None, None, True, 0.0, 0.0)
+        count = inputs.numel() // inputs.shape[1]
+        variance = float(inverse.double().pow(-2).nan_to_num(0).mean()) * count / max(1, count - 1)
         if variance > 0:
             logarithms.append(0.5 * math.log(variance))
 

@@ -33,7 +33,7 @@ vkdnw_single = Lexicographic("layers", "vkdnw")
 """VKDNW_single: the number of layers first, the entropy within."""
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")
-registry.add("teacup", LogSum({"length": -0.5, "ntk_condition": -1.0, "synflow": -1.0, "zico": 1.0}))
+registry.add("teacup", LogSum({"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}))
 registry.add("te-nas", RankSum(("ntk_condition", "linear_regions")))
 registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
 registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
-from trainless.ranking.pointwise import logarithms
+from trainless.ranking.pointwise import NATURAL_LOGS, logarithms
 from trainless.ranking.types import Floats, column
 
 
@@ -69,6 +69,7 @@ def fit_ridge(
     draws: int = 2000,
     train: float = 0.8,
     alpha: float = 1.0,
+    natural_logs: frozenset[str] = NATURAL_LOGS,
     seed: int = 0,
 ) -> Ridge:
     """Regress standardised accuracies on log₁₀|proxy| over many random splits (TEACUP, section 7.4).
@@ -84,10 +85,16 @@ def fit_ridge(
         draws: Number of splits.
         train: Share of networks that are trained on.
         alpha: Strength of the penalty.
+        natural_logs: The proxies that are natural logarithms already.
         seed: Seed of the splits.
     """
     rng = np.random.default_rng(seed)
-    parts = [_standardised(scores, np.asarray(truth, np.float64), tuple(proxies)) for scores, truth in tasks]
+
+    def logs_of(features: Floats) -> Floats:
+        known = [logarithms(features[:, index], name in natural_logs) for index, name in enumerate(proxies)]
+        return np.stack(known, axis=1)
+
+    parts = [_standardised(scores, np.asarray(truth, np.float64), tuple(proxies), logs_of) for scores, truth in tasks]
     coefficients, held_out = np.empty((draws, len(proxies))), np.empty((draws, len(parts)))
     intercepts = np.empty(draws)
     for draw in range(draws):
@@ -100,13 +107,15 @@ def fit_ridge(
         for task, ((logs, truth), order, cut) in enumerate(zip(parts, orders, cuts, strict=True)):
             held_out[draw, task] = _spearman(logs[order[cut:]] @ coefficients[draw], truth[order[cut:]])
     slope, intercept = coefficients.mean(axis=0), float(intercepts.mean())
-    return Ridge(Fitted(tuple(proxies), lambda x: logarithms(x) @ slope + intercept), coefficients, held_out)
+    return Ridge(Fitted(tuple(proxies), lambda x: logs_of(x) @ slope + intercept), coefficients, held_out)
 
 
-def _standardised(scores: Scores, truth: Floats, proxies: tuple[str, ...]) -> tuple[Floats, Floats]:
+def _standardised(
+    scores: Scores, truth: Floats, proxies: tuple[str, ...], logs_of: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
     if truth.shape != (len(scores),):
         raise InputError(f"{truth.shape} true values were given for {len(scores)} candidates; expected one for each")
-    logs = np.stack([logarithms(column(scores, proxy)) for proxy in proxies], axis=1)
+    logs = logs_of(np.stack([column(scores, proxy) for proxy in proxies], axis=1))
     known = np.isfinite(logs).all(axis=1) & np.isfinite(truth)
     if known.sum() < 3 or np.ptp(truth[known]) == 0:
         raise InputError(

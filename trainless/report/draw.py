@@ -12,8 +12,8 @@ from trainless.core.arch import Arch
 from trainless.core.task import Task
 from trainless.report.layout import Layout, arrange
 from trainless.report.scene import Arrow, Box, Point, Scene, Shape, Words, text_width, to_png, to_svg
-from trainless.spaces.sketch import Block, Chain, Drawable, Graph, Node, Sketch
 from trainless.spaces.protocol import Counted, Space, require_arch
+from trainless.spaces.sketch import Block, Chain, Drawable, Graph, Node, Sketch
 
 _MARGIN, _ROW, _HEIGHT, _GAP = 24.0, 58.0, 34.0, 46.0
 _SMALL = 11.0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.registry import Registry
@@ -49,3 +52,14 @@ def make(name: str, space: Choices, **parameters: Any) -> Searcher:
         1
     """
     return registry[name](space, **parameters)
+
+
+class _Verb(ModuleType):
+    """This package is called ``trainless.search`` and so is the verb: calling the package is the verb."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """See :func:`trainless.run.search.search`."""
+        return importlib.import_module("trainless.run.search").search(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _Verb

@@ -97,6 +97,15 @@ class CellSpace(Space, Protocol):
         ...
 
 
+@runtime_checkable
+class CellSupernet(CellSpace, Supernet, Protocol):
+    """A space in which the cell of a region can stand alone too."""
+
+    def build_cell_region(self, region: Region, dims: int) -> nn.Module:
+        """As ``build_cell``, with every open option of every decision taking part."""
+        ...
+
+
 class Network(nn.Module):
     """A network of a space: it names the modules between which information flows block by block.
 

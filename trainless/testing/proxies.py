@@ -80,12 +80,15 @@ def _check_documented(proxy: Proxy) -> None:
 
 
 def _outcome(proxy: Proxy, p: Probe) -> Outcome:
+    value, reason = math.nan, None
     try:
         value = proxy(p)
     except Unscorable as error:
-        assert str(error).strip(), f"{proxy.name} is not scorable, but says no reason"
-        assert "\n" not in str(error), f"{proxy.name}: the reason {str(error)!r} has more than one line"
-        return Outcome(math.nan, str(error))
+        reason = str(error)
+    if reason is not None:
+        assert reason.strip(), f"{proxy.name} is not scorable, but says no reason"
+        assert "\n" not in reason, f"{proxy.name}: the reason {reason!r} has more than one line"
+        return Outcome(math.nan, reason)
     assert math.isfinite(value), f"{proxy.name} is {value}: raise Unscorable with the reason where there is no number"
     return Outcome(value)
 

@@ -1,0 +1,290 @@
+"""What each proxy costs: forward-backward equivalents (FBE) and peak memory, on six networks.
+
+    python benchmarks/proxies.py             # batch 64, writes benchmarks/results/proxies.json
+    python benchmarks/proxies.py --quick     # batch 16, one repetition
+    python benchmarks/render_proxies.py      # then docs/proxies.md from the results
+
+Every measure runs in a process of its own on one thread, so that the peak is its own: first alone, when memory is
+read, then several times in turn with one plain forward and backward pass of the same network on the same batch. Its
+FBE is the median of the ratios, which a busy machine disturbs less than either time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainless.core.arch import Arch
+from trainless.core.errors import Unscorable
+from trainless.core.task import Task
+from trainless.engine.memory import keep_warm
+from trainless.engine.timing import forward_backward_ms, timed
+from trainless.probe.probe import Probe
+from trainless.proxies import registry
+from trainless.proxies.papers import BASELINE, PAPERS
+from trainless.spaces.nb201 import NasBench201
+from trainless.spaces.protocol import Network
+
+RESULTS = Path(__file__).resolve().parent / "results" / "proxies.json"
+BEST: Arch = (3, 3, 3, 1, 3, 3)
+MEDIAN: Arch = (2, 4, 1, 3, 4, 3)
+EMPTIEST: Arch = (0, 0, 0, 1, 0, 0)
+IMAGES = (3, 32, 32)
+
+Option = tuple[str, Any]
+Part = tuple[str, tuple[Option, ...]]
+"""A proxy and its options."""
+
+
+# --- networks ---------------------------------------------------------------------------------------------------
+class _Bottleneck(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        width = outputs // 4
+        self.body = nn.Sequential(
+            *(nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()),
+            *(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()),
+            *(nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)),
+        )
+        same = inputs == outputs and stride == 1
+        projection = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Identity() if same else projection
+        self.last = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.last(self.body(x) + self.shortcut(x))
+        return result
+
+
+class ResNet50(Network):
+    """He et al.'s 50 layers and 23.5 million parameters for 10 classes, with a 3×3 stem for small images."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
+        blocks, inputs = [], 64
+        for stage, repeats in enumerate((3, 4, 6, 3)):
+            for index in range(repeats):
+                outputs = 256 * 2**stage
+                blocks.append(_Bottleneck(inputs, outputs, 2 if stage and not index else 1))
+                inputs = outputs
+        self.blocks = nn.ModuleList(blocks)
+        self.pool, self.classifier = nn.AdaptiveAvgPool2d(1), nn.Linear(inputs, classes)
+        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.classifier(self.pool(x).flatten(1))
+        return logits
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network to measure on: in words, the inputs' shape, and how it is built."""
+
+    words: str
+    shape: tuple[int, ...]
+    build: Callable[[Task], nn.Module]
+
+
+def _cell(words: str, arch: Arch, shape: tuple[int, ...] = IMAGES, channels: int = 16, cells: int = 5) -> Case:
+    return Case(words, shape, lambda task: NasBench201(channels, cells).build(arch, task))
+
+
+NETWORKS = {
+    "nb201-best": _cell("best of NAS-Bench-201", BEST),
+    "nb201-median": _cell("a median one of NAS-Bench-201", MEDIAN),
+    "nb201-emptiest": _cell("emptiest of NAS-Bench-201: a single skip", EMPTIEST),
+    "resnet50": Case("ResNet-50 with a 3×3 stem", IMAGES, lambda task: ResNet50(task.target.outputs)),
+    "1d": _cell("NAS-Bench-201's best cell on signals", BEST, (1, 1500)),
+    "3d": _cell("NAS-Bench-201's best cell on volumes, one cell per stage", BEST, (1, 16, 16, 16), cells=1),
+    "tiny": _cell("a network for tests", BEST, (3, 8, 8), channels=2, cells=1),
+}
+USUAL = tuple(name for name in NETWORKS if name != "tiny")
+
+
+# --- measures ---------------------------------------------------------------------------------------------------
+def measures() -> dict[str, tuple[Part, ...]]:
+    """What is measured by name: each proxy alone, those that share most of their work, and all of them."""
+    names = [name for name in registry.names() if registry[name].paper in (BASELINE, *PAPERS)]
+    groups = {
+        "grad_norm + snip + plain + fisher": ("grad_norm", "snip", "plain", "fisher"),
+        "expressivity + progressivity + trainability": ("expressivity", "progressivity", "trainability"),
+        "gradsign + ntk_condition": ("gradsign", "ntk_condition"),
+        "suite without grasp": tuple(name for name in names if name != "grasp"),
+        "suite": tuple(names),
+    }
+    alone = {name: (name,) for name in names}
+    found: dict[str, tuple[Part, ...]] = {
+        title: tuple((name, ()) for name in members) for title, members in {**alone, **groups}.items()
+    }
+    return {**found, JOINT: (("ntk_condition", (("coupling", "joint"),)),)}
+
+
+JOINT = "ntk_condition (joint)"
+"""One backward pass per sample: only measured when it is asked for."""
+
+
+@dataclass
+class Cost:
+    """What a measure costs on a network.
+
+    Attributes:
+        fbe: Its time over that of a plain forward and backward pass, the median over repetitions.
+        ms: Its milliseconds, the median.
+        unit_ms: The milliseconds of the plain pass, the median.
+        peak_mb: The process's largest memory during the first time it ran.
+        before_mb: The process's memory just before: Python, PyTorch, the network and the batch.
+        repeats: Number of repetitions.
+        failed: Why there is no score, by proxy.
+        error: Why there is no measurement.
+    """
+
+    fbe: float | None = None
+    ms: float | None = None
+    unit_ms: float | None = None
+    peak_mb: float | None = None
+    before_mb: float | None = None
+    repeats: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+
+
+def measure(network: str, parts: Sequence[Part], batch: int, repeats: int, seconds: float) -> Cost:
+    """Run a measure in this process: once for the memory, then in turn with the plain pass."""
+    torch.set_num_threads(1)
+    keep_warm()
+    torch.manual_seed(0)
+    case = NETWORKS[network]
+    task = Task.noise(case.shape)
+    net, data = case.build(task), task.batch(batch, seed=0)
+    for name, _ in parts:
+        registry[name]
+    cost = Cost(before_mb=_peak_mb())
+    start = time.perf_counter()
+    cost.failed = _run(Probe.of(net, data, task.target), parts)
+    cost.peak_mb = _peak_mb()
+    forward_backward_ms(Probe.of(net, data, task.target))
+    own: list[float] = []
+    plain: list[float] = []
+    while len(own) < repeats and (not own or time.perf_counter() - start < seconds):
+        p = Probe.of(net, data, task.target)
+        own.append(timed(partial(_run, p, parts), p.x.device)[1])
+        del p
+        gc.collect()
+        plain.append(forward_backward_ms(Probe.of(net, data, task.target)))
+        gc.collect()
+    cost.fbe = statistics.median(a / b for a, b in zip(own, plain, strict=True))
+    cost.ms, cost.unit_ms, cost.repeats = statistics.median(own), statistics.median(plain), len(own)
+    return cost
+
+
+def _run(p: Probe, parts: Sequence[Part]) -> dict[str, str]:
+    failed = {}
+    for name, options in parts:
+        try:
+            registry[name](p, **dict(options))
+        except Unscorable as error:
+            failed[name] = str(error)
+    return failed
+
+
+def _peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+# --- one process per measure ------------------------------------------------------------------------------------
+def measure_apart(network: str, title: str, batch: int, repeats: int, seconds: float) -> Cost:
+    """Run a measure in a fresh process; what goes wrong there is told, not raised."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--one", network, title]
+    command += ["--batch", str(batch), "--repeats", str(repeats), "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        return Cost(error=(done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+    return Cost(**json.loads(done.stdout))
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers depend on."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "threads": 1,
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
+
+
+def _line(title: str, cost: Cost) -> str:
+    if cost.fbe is None:
+        return f"  {title:<44} {cost.error}"
+    note = f"  no score: {', '.join(cost.failed)}" if cost.failed else ""
+    return f"  {title:<44} {cost.fbe:8.3f} {cost.ms:10.1f} {cost.peak_mb:8.0f} {cost.before_mb:8.0f}{note}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write; 1 where something could not be measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="batch 16 and one repetition")
+    parser.add_argument("--batch", type=int, help="samples; 64, or 16 with --quick")
+    parser.add_argument("--repeats", type=int, help="repetitions at most; 5, or 1 with --quick")
+    parser.add_argument("--seconds", type=float, default=60.0, help="no new repetition of a measure after so many")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=USUAL, metavar="NAME")
+    parser.add_argument("--measures", nargs="+", choices=measures(), metavar="NAME", help="all but the joint kernel")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--one", nargs=2, metavar=("NETWORK", "MEASURE"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    batch = chosen.batch or (16 if chosen.quick else 64)
+    repeats = chosen.repeats or (1 if chosen.quick else 5)
+    if chosen.one:
+        network, title = chosen.one
+        print(json.dumps(asdict(measure(network, measures()[title], batch, repeats, chosen.seconds))))
+        return 0
+    titles = chosen.measures or [title for title in measures() if title != JOINT]
+    results: dict[str, Any] = {"environment": environment(), "batch": batch, "networks": {}}
+    for network in chosen.networks:
+        print(f"{network}: {NETWORKS[network].words}\n  {'':<44} {'FBE':>8} {'ms':>10} {'peak MB':>8} {'before':>8}")
+        costs = {}
+        for title in titles:
+            costs[title] = measure_apart(network, title, batch, repeats, chosen.seconds)
+            print(_line(title, costs[title]), flush=True)
+        results["networks"][network] = {
+            "words": NETWORKS[network].words,
+            "input_shape": NETWORKS[network].shape,
+            "costs": {title: asdict(cost) for title, cost in costs.items()},
+        }
+        chosen.output.parent.mkdir(parents=True, exist_ok=True)
+        chosen.output.write_text(json.dumps(results, indent=1) + "\n")
+    return int(any(cost["error"] for one in results["networks"].values() for cost in one["costs"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

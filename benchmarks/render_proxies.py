@@ -1,0 +1,201 @@
+"""Write docs/proxies.md from the proxies' metadata, their docstrings and the measured costs.
+
+python benchmarks/render_proxies.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainless.proxies import Proxy, registry
+from trainless.proxies.papers import BASELINE, PAPERS, cite
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "proxies.md"
+RESULTS = ROOT / "benchmarks" / "results" / "proxies.json"
+MEMORY_NETWORK = "resnet50"
+
+INTRODUCTION = """\
+# Proxies
+
+Training-free measures, each a pure function of a network at initialisation. This page is written by
+`python benchmarks/render_proxies.py` from the code's own metadata; change the docstrings, not the page.
+
+A proxy's *setting* is the point at which its paper computes it: the initialisation, the batch and its inputs, and
+options of the published program where they are not the defaults. Costs are in FBE, forward-backward equivalents: the
+time over that of one plain forward and backward pass of the same network on the same batch. Where a score does not
+exist, it is NaN with the reason recorded (*Fails*).
+"""
+
+
+def page(results: dict[str, Any] | None) -> str:
+    """The whole page as Markdown.
+
+    Args:
+        results: What ``benchmarks/proxies.py`` wrote; None where it has not been run.
+    """
+    proxies = _ours()
+    parts = [INTRODUCTION, _overview(proxies), _costs(results)]
+    parts += [_entry(proxy, results) for proxy in proxies]
+    parts += [_structure(), _references(proxies)]
+    return "\n".join(part for part in parts if part)
+
+
+def _ours() -> list[Proxy]:
+    """The proxies of known papers by name; those that others registered are documented elsewhere."""
+    found = (registry[name] for name in registry.names())
+    return [proxy for proxy in found if proxy.paper in (BASELINE, *PAPERS)]
+
+
+def _overview(proxies: list[Proxy]) -> str:
+    lines = ["| proxy | meaning | better | needs | paper |", "| --- | --- | --- | --- | --- |"]
+    for proxy in proxies:
+        cells = (f"[`{proxy.name}`](#{proxy.name})", proxy.summary, _better(proxy), _needs(proxy), cite(proxy.paper))
+        lines.append(_row(cells))
+    return "\n".join(lines) + "\n"
+
+
+def _better(proxy: Proxy) -> str:
+    return "higher" if proxy.higher_is_better else "lower"
+
+
+def _needs(proxy: Proxy) -> str:
+    needs = [word for word, wanted in (("data", proxy.data), ("labels", proxy.labels)) if wanted]
+    return " and ".join(needs) or "nothing"
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _entry(proxy: Proxy, results: dict[str, Any] | None) -> str:
+    facts = [
+        f"{_better(proxy).capitalize()} is better; needs {_needs(proxy)}; {_cited(proxy.paper)}.",
+        f"Setting: {proxy.setting.describe()}.",
+        _cost_sentence(proxy.name, results),
+    ]
+    text = [f"## {proxy.name}\n", f"{proxy.summary}\n", *(f"- {fact}" for fact in facts if fact), ""]
+    if formula := _formula(proxy):
+        text += [f"{formula}\n"]
+    if arguments := _arguments(proxy):
+        text += ["**Arguments**\n", *arguments, ""]
+    for title, heading in (("Differences", "Differences from the paper or its program"), ("Fails", "Fails")):
+        if found := proxy.section(title):
+            text.append(f"**{heading}.** {_escaped(_joined(found))}\n")
+    return "\n".join(text)
+
+
+def _cited(key: str) -> str:
+    return "a baseline that no paper proposed" if key == BASELINE else f"[{cite(key)}](#references)"
+
+
+def _formula(proxy: Proxy) -> str:
+    """What stands between the docstring's first line and its first section."""
+    text = (inspect.getdoc(proxy.fn) or "").partition("\n")[2]
+    found = re.split(r"^[A-Z]\w+:$", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
+    return "\n\n".join(_escaped(_joined(paragraph)) for paragraph in re.split(r"\n\s*\n", found)) if found else ""
+
+
+def _arguments(proxy: Proxy) -> list[str]:
+    """The options with their defaults; the probe itself only where there is more to say of it."""
+    section = proxy.section("Args")
+    defaults = {name: p.default for name, p in inspect.signature(proxy.fn).parameters.items()}
+    lines = []
+    for name, text in re.findall(r"^(\w+): ((?:.*\n?)(?:[ ]+.*\n?)*)", section, re.MULTILINE):
+        default = defaults.get(name, inspect.Parameter.empty)
+        value = "" if default is inspect.Parameter.empty else f" = {default!r}"
+        said = _joined(text)
+        if said != "The probe.":
+            lines.append(f"- `{name}{value}`: {_escaped(said)}")
+    return lines
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _escaped(text: str) -> str:
+    """Keep Markdown from reading underscores, stars and bars of formulas; inline code stays as it is."""
+    parts = re.split(r"(``.+?``)", text)
+    plain = (re.sub(r"([_*|<>])", r"\\\1", part) for part in parts[::2])
+    code = [f"`{part.strip('`')}`" for part in parts[1::2]]
+    return "".join(a + b for a, b in zip(plain, [*code, ""], strict=True))
+
+
+def _fbe(cost: dict[str, Any] | None) -> str:
+    if cost is None or cost["fbe"] is None:
+        return "–"
+    return f"{cost['fbe']:.2g}" if cost["fbe"] < 0.1 else f"{cost['fbe']:.2f}"
+
+
+def _cost_sentence(name: str, results: dict[str, Any] | None) -> str:
+    networks = (results or {"networks": {}})["networks"]
+    found = {network: one["costs"].get(name) for network, one in networks.items()}
+    known = [f"{_fbe(cost)} on {network}" for network, cost in found.items() if cost and cost["fbe"] is not None]
+    return f"Cost in FBE: {', '.join(known)}." if known else ""
+
+
+def _costs(results: dict[str, Any] | None) -> str:
+    if results is None:
+        return ""
+    networks = results["networks"]
+    about = results["environment"]
+    titles = list(dict.fromkeys(title for one in networks.values() for title in one["costs"]))
+    lines = [
+        "## Costs\n",
+        f"FBE of each proxy alone and of several on one probe, at batch {results['batch']}; {about['cpu']},"
+        f" {about['threads']} thread, PyTorch {about['torch']}, {about['date']} (`benchmarks/proxies.py`).",
+        *(
+            f"`{name}`: {one['words']}, inputs {'×'.join(map(str, one['input_shape']))}."
+            for name, one in networks.items()
+        ),
+        "",
+    ]
+    memory = MEMORY_NETWORK in networks
+    header = ("measure", *networks, *((f"peak MB on {MEMORY_NETWORK}",) if memory else ()))
+    lines += [_row(header), _row(("---",) * len(header))]
+    for title in titles:
+        cells = [_fbe(one["costs"].get(title)) for one in networks.values()]
+        if memory:
+            peak = networks[MEMORY_NETWORK]["costs"].get(title, {}).get("peak_mb")
+            cells.append("–" if peak is None else f"{peak:.0f}")
+        lines.append(_row((title, *cells)))
+    return "\n".join(lines) + "\n"
+
+
+def _structure() -> str:
+    from trainless.spaces import structure
+
+    summary = (inspect.getdoc(structure.features) or "").partition("\n")[0]
+    return (
+        "## Structure\n\n"
+        f"`trainless.spaces.structure.features(space, arch)` ({_cited('kadlecova2024graf')}). {summary} They need no"
+        " network, and are features for a fitted ranking and not proxies: they have no direction.\n"
+    )
+
+
+def _references(proxies: list[Proxy]) -> str:
+    used = {proxy.paper for proxy in proxies} | {"kadlecova2024graf"}
+    lines = ["## References\n", "| short | reference |", "| --- | --- |"]
+    lines += [_row((str(paper), paper.reference)) for key, paper in PAPERS.items() if key in used]
+    return "\n".join(lines) + "\n"
+
+
+def _size(network: dict[str, Any]) -> str:
+    return "×".join(map(str, network["input_shape"]))
+
+
+def read_results(path: Path = RESULTS) -> dict[str, Any] | None:
+    """What was measured, or None where nothing was."""
+    results: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
+    return results
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read_results()))
+    sys.stdout.write(f"{PAGE.relative_to(ROOT)} written\n")

@@ -1,0 +1,133 @@
+"""Parameters and multiply–accumulates against closed forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.cases import CASES, CONV
+from trainless.core.errors import Unscorable
+from trainless.probe.counts import count
+from trainless.spaces.protocol import Counts
+
+TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    dims=st.integers(1, 3),
+    kernel=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    groups=st.sampled_from([1, 2]),
+    size=st.integers(3, 6),
+)
+def test_convolutions(dims: int, kernel: int, stride: int, groups: int, size: int) -> None:
+    """Every output number takes the products of one window and group."""
+    conv = CONV[dims](4, 6, kernel, stride, groups=groups)
+    positions = ((size - kernel) // stride + 1) ** dims
+    weights = 6 * 4 // groups * kernel**dims
+    assert count(conv, (4, *[size] * dims)) == Counts(weights + 6, weights * positions, 2)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_transposed_convolutions(dims: int) -> None:
+    """Every input number is spread over one kernel and its outputs."""
+    weights = 4 * 6 * 3**dims
+    assert count(TRANSPOSED[dims](4, 6, 3, 2, bias=False), (4, *[5] * dims)) == Counts(weights, weights * 5**dims, 1)
+
+
+def test_linear_layers_at_every_position() -> None:
+    assert count(nn.Linear(4, 3), (7, 4)) == Counts(15, 7 * 12, 2)
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)])
+def test_recurrent_layers(kind: type[nn.RNNBase], gates: int) -> None:
+    """Each step multiplies by every matrix once; both directions and all layers."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = kind(5, 6, num_layers=2, bidirectional=True, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.rnn(x)[0]
+
+    matrices = 2 * gates * 6 * (5 + 6) + 2 * gates * 6 * (12 + 6)
+    found = count(Last(), (9, 5))
+    assert found.flops == 9 * matrices
+    assert found.params == matrices + 2 * 2 * 2 * gates * 6
+
+
+class Attends(nn.Module):
+    def __init__(self, *, first: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=first)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x if self.attention.batch_first else x.transpose(0, 1)
+        return self.attention(y, y, y, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_packed_attention(first: bool) -> None:
+    """Four projections of T tokens, scores and weighted sums of T² pairs."""
+    tokens, width = 5, 8
+    assert count(Attends(first=first), (tokens, width)).flops == 4 * tokens * width**2 + 2 * tokens**2 * width
+
+
+class OwnAttention(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.how == "fused":
+            return F.scaled_dot_product_attention(x, x, x)
+        if self.how == "operator":
+            return (x @ x.transpose(1, 2)).softmax(-1) @ x
+        return torch.bmm(torch.matmul(x, x.transpose(1, 2)).softmax(-1), x)
+
+
+@pytest.mark.parametrize("how", ["fused", "operator", "functions"])
+def test_own_attention(how: str) -> None:
+    assert count(OwnAttention(how), (5, 8)).flops == 2 * 5 * 5 * 8
+
+
+def test_what_costs_nothing() -> None:
+    net = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.GroupNorm(1, 3), nn.Dropout(), nn.Flatten())
+    assert count(net, (3, 4, 4)) == Counts(12, 0, 4)
+
+
+def test_tokens() -> None:
+    net = nn.Sequential(nn.Embedding(7, 5), nn.Linear(5, 7))
+    assert count(net, (6,), torch.int64) == Counts(35 + 42, 6 * 35, 3)
+
+
+def test_nothing_is_touched() -> None:
+    for case in CASES:
+        net = case.network()
+        before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        x, _ = case.batch(1)
+        count(net, case.task.input_shape, x.dtype)
+        assert net.training
+        assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
+
+
+def test_large_networks_need_no_memory() -> None:
+    """A hundred billion weights that only exist as shapes."""
+    with torch.device("meta"):
+        net = nn.Linear(400_000, 400_000, bias=False)
+    assert count(net, (400_000,)).flops == 400_000**2
+
+
+def test_networks_that_look_at_values() -> None:
+    class Looks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if float(x.sum()) > 0 else -x
+
+    with pytest.raises(Unscorable, match="cannot be counted on shapes alone"):
+        count(Looks(), (3,))

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.cases import CASES, CONV, Case
+from tests.probe import naive
+from trainless.core.target import Target
+from trainless.probe import Probe, samples
+from trainless.probe.quantities import weight_names
+from trainless.probe.samples import By, loss_cotangent, stream
+
+RANDOM = ("functional-dropout",)  # a batch of one draws other numbers than the batch
+FLAT = ("pool-cell",)  # constant maps: whether a rectifier is open is a matter of rounding
+SCORED = [case for case in CASES if case.name not in (*RANDOM, *FLAT, "dense-batch-norm")]
+
+
+def streamed(p: Probe, by: By) -> dict[str, Tensor]:
+    """The Gram matrix of every weight's rows: it does not depend on the order of entries."""
+    grams: dict[str, Tensor] = {}
+    parts: dict[str, list[Tensor]] = {}
+
+    def consume(name: str, block: Tensor) -> None:
+        if by == "entries":
+            grams[name] = grams.get(name, 0) + block @ block.T
+        else:
+            parts.setdefault(name, []).append(block.clone())
+
+    stream(p, loss_cotangent(p), consume, by)
+    return grams or {name: (whole := torch.cat(blocks)) @ whole.T for name, blocks in parts.items()}
+
+
+@pytest.mark.parametrize("by", ["samples", "entries"])
+@pytest.mark.parametrize("case", SCORED, ids=lambda case: case.name)
+def test_equal_to_a_loop_over_samples(case: Case, by: By) -> None:
+    p = case.probe(5, double=True).at(norm="isolated")
+    expected = naive.rows(p, weight_names(p), of="loss", joint=False)
+    found = streamed(p, by)
+    assert set(found) == set(expected)
+    for name, whole in expected.items():
+        torch.testing.assert_close(found[name], whole @ whole.T, rtol=1e-6, atol=1e-9)
+
+
+convolutions = st.fixed_dictionaries(
+    {
+        "kernel_size": st.integers(1, 4),
+        "stride": st.integers(1, 3),
+        "padding": st.one_of(st.integers(0, 2), st.just("same"), st.just("valid")),
+        "dilation": st.integers(1, 2),
+        "groups": st.sampled_from([1, 2, 4]),
+        "bias": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    dims=st.integers(1, 3),
+    options=convolutions,
+    by=st.sampled_from(["samples", "entries"]),
+    cache=st.sampled_from([1, 300, 1 << 20]),
+)
+def test_any_convolution(dims: int, options: dict, by: By, cache: int) -> None:
+    """Whatever the stride, padding, dilation and groups, and in blocks of any size."""
+    if options["padding"] == "same":
+        options = {**options, "stride": 1}
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch's note on even kernels and "same"
+        patch.setattr(samples, "CACHE", cache)
+        patch.setattr(samples, "WORKSPACE", cache)
+        torch.manual_seed(0)
+        net = nn.Sequential(CONV[dims](4, 8, **options), nn.Flatten(), nn.LazyLinear(2)).double()
+        x = torch.randn(3, 4, *[8, 7, 7][:dims], dtype=torch.float64)
+        net(x)
+        p = Probe.of(net, (x, torch.tensor([0, 1, 1])), Target("binary", 2))
+        expected = naive.rows(p, ["0.weight"], of="loss", joint=False)["0.weight"]
+        torch.testing.assert_close(streamed(p, by)["0.weight"], expected @ expected.T)
+
+
+class TimeFirst(nn.Module):
+    """Tokens before samples inside: the first axis of its layers is not the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.inner(x.permute(2, 0, 1)).relu().mean(0))
+
+
+def test_layers_whose_first_axis_is_not_the_batch() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = TimeFirst().double(), torch.randn(4, 2, 6, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.tensor([0, 1, 2, 0])), Target("multiclass", 3))
+    for name, whole in naive.rows(p, weight_names(p), of="loss", joint=False).items():
+        torch.testing.assert_close(streamed(p, "entries")[name], whole @ whole.T)
+
+
+def test_returns_the_input_gradient() -> None:
+    p = CASES[2].probe(4, double=True)
+    found = stream(p, loss_cotangent(p), lambda name, block: None, "samples")
+    x = p.x.clone().requires_grad_()
+    loss = p.target.losses(naive.outputs(p, naive.leaves(p), x), p.y).sum()
+    torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])

@@ -1,0 +1,65 @@
+"""The benchmarks run, on a network small enough for a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import proxies
+from trainless.core.task import Task
+from trainless.proxies import registry
+
+
+def test_the_quick_mode_measures_in_processes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "deep" / "results.json"
+    arguments = ["--quick", "--networks", "tiny", "--measures", "snip", "--output", str(path)]
+    assert proxies.main(arguments) == 0
+    found = json.loads(path.read_text())
+    assert found["batch"] == 16
+    assert found["environment"]["torch"] == torch.__version__
+    assert found["environment"]["threads"] == 1
+    cost = found["networks"]["tiny"]["costs"]["snip"]
+    assert cost["fbe"] == pytest.approx(cost["ms"] / cost["unit_ms"])
+    assert 0 < cost["before_mb"] <= cost["peak_mb"]
+    assert not cost["failed"]
+    assert "snip" in capsys.readouterr().out
+
+
+def test_all_proxies_run_together_on_one_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxies, "keep_warm", lambda: False)  # the process of the tests stays as it is
+    cost = proxies.measure("tiny", proxies.measures()["suite"], batch=8, repeats=2, seconds=60)
+    assert cost.repeats == 2
+    assert cost.fbe is not None
+    assert cost.fbe > 0
+    assert not cost.failed
+
+
+def test_an_error_in_the_process_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit('out of memory')")
+    monkeypatch.setattr(proxies, "__file__", str(broken))
+    cost = proxies.measure_apart("tiny", "snip", batch=4, repeats=1, seconds=1)
+    assert cost.fbe is None
+    assert cost.error == "out of memory"
+
+
+def test_measures_are_each_proxy_groups_and_the_suite_with_and_without_grasp() -> None:
+    found = proxies.measures()
+    every = {name for name, _ in found["suite"]}
+    assert every <= set(found)
+    assert every <= set(registry.names())
+    assert {"params", "snip", "gradsign", "ntk_condition", "epsilon", "vkdnw", "grasp"} <= every
+    assert every - {name for name, _ in found["suite without grasp"]} == {"grasp"}
+    assert all(not options for _, options in found["suite"])  # the joint kernel is an option, and not in it
+
+
+def test_networks_are_those_of_the_issue() -> None:
+    shapes = {name: proxies.NETWORKS[name].shape for name in proxies.USUAL}
+    assert list(shapes) == ["nb201-best", "nb201-median", "nb201-emptiest", "resnet50", "1d", "3d"]
+    assert (len(shapes["1d"]), len(shapes["3d"])) == (2, 4)
+    net = proxies.ResNet50(10)
+    assert sum(tensor.numel() for tensor in net.parameters()) == 23_520_842  # He et al.'s 50 layers, 3×3 stem
+    assert net(Task.noise((3, 32, 32)).batch(2, seed=0)[0]).shape == (2, 10)

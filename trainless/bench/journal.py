@@ -1,0 +1,93 @@
+"""Journals of a sweep: every score is a line on disk as soon as its architecture is finished, and is never lost."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from trainless.bench.scorefile import ABSENT, OK, ScoreFile
+from trainless.core.scores import Record
+
+COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
+Pair = tuple[str, int]
+
+
+class Journal:
+    """One writer's file; a new one each time, so that a line cut short by a crash is never continued."""
+
+    def __init__(self, folder: Path, writer: str) -> None:
+        number = 0
+        while (path := folder / f"journal-{writer}-{number}.csv").exists():
+            number += 1
+        self._file: TextIO = path.open("x", newline="", encoding="utf-8")
+        self._rows = csv.writer(self._file)
+        self._rows.writerow(COLUMNS)
+
+    def write(self, arch: str, records: Iterable[Record]) -> None:
+        """Write an arch's records and flush them."""
+        self._rows.writerows((arch, r.proxy, r.seed, repr(r.value), r.status, f"{r.ms:.3f}") for r in records)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@dataclass
+class Known:
+    """What the journals of a folder hold, by proxy and seed, then arch.
+
+    Example:
+        >>> known = Known()
+        >>> known.add("a", "snip", 0, 1.5, "ok", 3.0)
+        >>> known.missing("a", [("snip", 0), ("snip", 1)])
+        [('snip', 1)]
+    """
+
+    values: dict[Pair, dict[str, tuple[float, str]]] = field(default_factory=dict)
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, arch: str, proxy: str, seed: int, value: float, status: str, ms: float) -> None:
+        """Take in one row; a later one replaces an earlier one."""
+        self.values.setdefault((proxy, seed), {})[arch] = (value, status)
+        if math.isfinite(ms):
+            self.times.setdefault(proxy, []).append(ms)
+
+    def missing(self, arch: str, pairs: Sequence[Pair]) -> list[Pair]:
+        """Those of the pairs of proxy and seed with which this arch was not scored yet."""
+        return [pair for pair in pairs if arch not in self.values.get(pair, {})]
+
+    def to_file(self, archs: Sequence[str], proxies: Sequence[str], seeds: Sequence[int]) -> ScoreFile:
+        """Everything as arrays, with what is not there marked."""
+        values = np.full((len(archs), len(proxies), len(seeds)), np.nan)
+        codes = np.ones(values.shape, np.uint16)
+        reasons = {OK: 0, ABSENT: 1}
+        for p, proxy in enumerate(proxies):
+            for s, seed in enumerate(seeds):
+                rows = self.values.get((proxy, seed), {})
+                for a, arch in enumerate(archs):
+                    if arch in rows:
+                        values[a, p, s], reason = rows[arch]
+                        codes[a, p, s] = reasons.setdefault(reason, len(reasons))
+        ms = np.array([np.median(self.times.get(proxy, [np.nan])) for proxy in proxies])
+        return ScoreFile(tuple(archs), tuple(proxies), tuple(seeds), values, codes, tuple(reasons), ms)
+
+
+def read_journals(folder: str | os.PathLike[str]) -> Known:
+    """All complete rows of a folder's journals; a last line that was cut short is left out."""
+    known = Known()
+    for path in sorted(Path(folder).glob("journal-*.csv")):
+        text = path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        for row in csv.reader(whole.splitlines()[1:]):
+            if len(row) == len(COLUMNS):
+                arch, proxy, seed, value, status, ms = row
+                known.add(arch, proxy, int(seed), float(value), status, float(ms))
+    return known

@@ -1,0 +1,188 @@
+"""Deferral: answer where it is sure enough, refer the rest to a person, with a promise on what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta, binom
+
+from trainless.core.errors import InputError
+from trainless.learn.metrics import Estimate
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+CHOOSING = 1 / 3  # of the data proposes thresholds; the rest tests them
+POINTS = 100  # thresholds that are tried
+
+
+@dataclass(frozen=True)
+class Deferral:
+    """Answer where the uncertainty is at most ``threshold``.
+
+    Attributes:
+        accuracy: What is promised on the answers.
+        confidence: Probability, over the data it was chosen on, that the promise holds.
+        threshold: The largest uncertainty that is answered; minus infinity refers everything.
+        promised: Whether the data allowed the promise; without it everything is referred.
+        referred: Share of the data it was tested on that it refers.
+        reason: Why there is no promise, or empty.
+    """
+
+    accuracy: float
+    confidence: float
+    threshold: float
+    promised: bool
+    referred: float
+    reason: str = ""
+
+    def refer(self, uncertainty: Floats) -> Mask:
+        """Which samples go to a person; an uncertainty that is NaN does."""
+        return np.asarray(~(uncertainty <= self.threshold))
+
+    def __str__(self) -> str:
+        if not self.promised:
+            return self.reason
+        return (
+            f"at {self.accuracy:.0%} accuracy on what it answers, it refers {self.referred:.0%} to a person"
+            f" (promised with {self.confidence:.0%} confidence)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; a threshold that is not finite is null."""
+        threshold = self.threshold if math.isfinite(self.threshold) else None
+        return {**vars(self), "threshold": threshold}
+
+
+def deferral_from_json(data: Mapping[str, Any]) -> Deferral:
+    """Read what ``Deferral.to_json`` wrote."""
+    threshold = -math.inf if data["threshold"] is None else float(data["threshold"])
+    return Deferral(**{**data, "threshold": threshold})
+
+
+def fit_deferral(
+    uncertainty: Floats, correct: Mask, accuracy: float = 0.95, *, confidence: float = 0.9, seed: int = 0
+) -> Deferral:
+    """Choose the largest threshold whose answers are promised to be right often enough.
+
+    Learn-then-test (Angelopoulos et al., 2021) with a split fixed sequence: a third of the data proposes a starting
+    threshold and looser ones after it; on the rest, "the answers' accuracy is below the promise" is tested for each in
+    turn by the exact binomial test (Clopper & Pearson) at level 1 − confidence, until it cannot be rejected. The order
+    does not depend on the data that test, so no correction is needed: the chance that the returned threshold breaks
+    the promise is at most 1 − confidence, whatever the uncertainty is worth. Only new data like these are assumed.
+
+    Args:
+        uncertainty: One per sample of validation data that neither training nor selection has seen.
+        correct: Whether the ensemble's answer was right.
+        accuracy: To promise on what is answered.
+        confidence: That the promise holds.
+        seed: Of the split.
+
+    Example:
+        >>> uncertainty = np.linspace(0, 1, 1000)
+        >>> rule = fit_deferral(uncertainty, (uncertainty < 0.5) | (np.arange(1000) % 2 == 0))
+        >>> rule.promised, 0.4 < rule.referred < 0.5
+        (True, True)
+    """
+    _require(uncertainty, correct, accuracy, confidence)
+    order = np.random.default_rng(seed).permutation(len(correct))
+    cut = int(CHOOSING * len(order))
+    proposing, testing = order[:cut], order[cut:]
+    miss, level = 1 - accuracy, 1 - confidence
+    thresholds = _proposed(uncertainty[proposing], ~correct[proposing], len(testing), miss)
+    chosen = -math.inf
+    for threshold in thresholds:
+        if _p_value(uncertainty[testing], ~correct[testing], threshold, miss) > level:
+            break
+        chosen = threshold
+    referred = float(np.mean(~(uncertainty[testing] <= chosen)))
+    if math.isfinite(chosen):
+        return Deferral(accuracy, confidence, chosen, True, referred)
+    return Deferral(accuracy, confidence, chosen, False, 1.0, _no_promise(correct, testing, miss, level, accuracy))
+
+
+@dataclass(frozen=True)
+class DeferralCheck:
+    """What a rule does on other data: the accuracy of its answers with its exact interval, and what it refers."""
+
+    accuracy: Estimate
+    answered: int
+    referred: float
+    holds: bool
+
+
+def check_deferral(rule: Deferral, uncertainty: Floats, correct: Mask, *, level: float = 0.95) -> DeferralCheck:
+    """Check a rule on test data; it holds unless the data speak against it: the interval lies below the promise.
+
+    Example:
+        >>> rule = Deferral(0.9, 0.9, 0.5, True, 0.1)
+        >>> check = check_deferral(rule, np.array([0.1, 0.2, 0.9]), np.array([True, True, False]))
+        >>> check.accuracy.value, check.answered, check.holds
+        (1.0, 2, True)
+    """
+    answered = ~rule.refer(uncertainty)
+    n, right = int(answered.sum()), int(correct[answered].sum())
+    share = 1 - n / max(1, len(correct))
+    if not n:
+        return DeferralCheck(Estimate(math.nan, math.nan, math.nan), 0, share, True)
+    low, high = clopper_pearson(right, n, level)
+    return DeferralCheck(Estimate(right / n, low, high), n, share, high >= rule.accuracy)
+
+
+def clopper_pearson(right: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a binomial share.
+
+    Example:
+        >>> [round(end, 4) for end in clopper_pearson(10, 10)]
+        [0.6915, 1.0]
+    """
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, right, n - right + 1)) if right else 0.0
+    high = float(beta.ppf(1 - tail, right + 1, n - right)) if right < n else 1.0
+    return low, high
+
+
+def _p_value(uncertainty: Floats, wrong: Mask, threshold: float, miss: float) -> float:
+    """The chance of so few errors among the answers if errors were as frequent as ``miss``."""
+    answered = uncertainty <= threshold
+    return float(binom.cdf(int(wrong[answered].sum()), int(answered.sum()), miss))
+
+
+def _proposed(uncertainty: Floats, wrong: Mask, testing: int, miss: float) -> Floats:
+    """The threshold that looks easiest to prove, and looser ones after it."""
+    candidates = np.unique(np.quantile(uncertainty, np.arange(1, POINTS + 1) / POINTS, method="higher"))
+    taken = np.array([np.sum(uncertainty <= threshold) for threshold in candidates])
+    errors = np.array([np.sum(wrong[uncertainty <= threshold]) for threshold in candidates])
+    answers = np.floor(taken / len(uncertainty) * testing)
+    expected = np.floor(answers * (errors + 0.5) / (taken + 1))
+    easiest = int(np.argmin(binom.logcdf(expected, answers, miss)))
+    return np.asarray(candidates[easiest:])
+
+
+def _no_promise(correct: Mask, testing: npt.NDArray[np.int64], miss: float, level: float, accuracy: float) -> str:
+    needed = math.ceil(math.log(level) / math.log(1 - miss))
+    if needed > len(testing):
+        return (
+            f"no promise of {accuracy:.0%} accuracy: {len(testing)} samples test it, and {needed} right answers"
+            " without an error are the least that proves it; everything is referred"
+        )
+    return (
+        f"no promise of {accuracy:.0%} accuracy: even the surest answers are wrong too often"
+        f" ({correct.mean():.0%} of all are right); everything is referred"
+    )
+
+
+def _require(uncertainty: Floats, correct: Mask, accuracy: float, confidence: float) -> None:
+    if len(uncertainty) != len(correct) or len(correct) < 3:
+        raise InputError(
+            f"{len(uncertainty)} uncertainties and {len(correct)} answers were given; expected as many, and at least 3"
+        )
+    if not np.isfinite(uncertainty).all():
+        raise InputError("uncertainties are not finite: leave out the member that diverged")
+    for name, value in (("accuracy", accuracy), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as 0.95")

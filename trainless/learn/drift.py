@@ -1,0 +1,142 @@
+"""Drift: whether new inputs look like the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binom
+from torch import Tensor, nn
+
+from trainless.core.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """Where the training data lie, and how far validation data are from there.
+
+    Attributes:
+        mean: Of the training features.
+        axes: Whitening matrix: distance is the norm of (features − mean) · axes.
+        reference: Sorted distances of the validation data.
+    """
+
+    mean: Floats
+    axes: Floats
+    reference: Floats
+
+    def distances(self, features: Floats) -> Floats:
+        """Mahalanobis distance of each sample; infinite where a feature is not finite."""
+        gone = np.logical_not(np.isfinite(features).all(axis=1))
+        safe = np.where(gone[:, None], 0.0, features)
+        return np.where(gone, np.inf, np.linalg.norm((safe - self.mean) @ self.axes, axis=1))
+
+    def p_values(self, features: Floats) -> Floats:
+        """Conformal p-values (1 + #{reference ≥ distance}) / (n + 1): small where a sample is unlike the data.
+
+        A new sample like the validation data has a p-value of at most α with probability at most α.
+        """
+        below = np.searchsorted(self.reference, self.distances(features), side="left")
+        return np.asarray((1 + len(self.reference) - below) / (len(self.reference) + 1))
+
+
+def fit_drift(train: Floats, valid: Floats) -> Drift:
+    """Learn where the training features lie and how far held-out ones are (Mahalanobis; Lee et al., 2018).
+
+    The covariance is shrunk towards its diagonal by the share d / (n + d), so that it can be inverted with fewer
+    samples than features. Constant features get the smallest scale that floating point allows, so that any change
+    of them is seen.
+
+    Args:
+        train: Features ``(N, d)`` of training samples.
+        valid: Features of samples that training has not seen.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> drift = fit_drift(random.normal(size=(200, 2)), random.normal(size=(99, 2)))
+        >>> drift.p_values(np.array([[9.0, 9.0]])).tolist()
+        [0.01]
+    """
+    if len(train) < 2 or not len(valid):
+        raise InputError(
+            f"{len(train)} training and {len(valid)} validation samples were given; expected 2 and 1 at least"
+        )
+    mean = train.mean(0)
+    scale = np.maximum(train.std(0), 1e-6 * np.maximum(1.0, np.abs(mean)))
+    z = (train - mean) / scale
+    share = z.shape[1] / (len(z) + z.shape[1])
+    covariance = (1 - share) * (z.T @ z) / len(z) + share * np.eye(z.shape[1])
+    values, vectors = np.linalg.eigh(covariance)
+    axes = (vectors / np.sqrt(np.maximum(values, 1e-6))) / scale[:, None]
+    drift = Drift(mean, axes, np.empty(0))
+    return Drift(mean, axes, np.sort(drift.distances(valid)))
+
+
+@dataclass(frozen=True)
+class DriftWarning:
+    """How many samples look unlike the data, and the chance of so many if nothing had changed."""
+
+    unlike: int
+    samples: int
+    p_value: float
+    warn: bool
+
+    def __str__(self) -> str:
+        if not self.warn:
+            return f"{self.unlike} of {self.samples} inputs look unlike the training data, as many as is usual"
+        return (
+            f"{self.unlike} of {self.samples} inputs look unlike the training data (chance of so many without drift:"
+            f" {self.p_value:.1g}): do not trust these predictions before looking at the inputs"
+        )
+
+
+def drift_warning(p_values: Floats, *, level: float = 0.05, alarm: float = 0.01) -> DriftWarning:
+    """Warn where more samples than chance explains have a p-value up to ``level``.
+
+    A binomial test; the p-values share one reference, so that it is slightly optimistic for batches larger than the
+    validation data.
+
+    Example:
+        >>> drift_warning(np.full(20, 0.01)).warn, drift_warning(np.linspace(0.01, 1, 20)).warn
+        (True, False)
+    """
+    unlike = int((p_values <= level).sum())
+    chance = float(binom.sf(unlike - 1, len(p_values), level))
+    return DriftWarning(unlike, len(p_values), chance, chance < alarm)
+
+
+def statistics(x: Tensor) -> Floats:
+    """Plain features of inputs ``(N, C, *spatial)``: per channel mean, deviation, range, roughness and tails.
+
+    Example:
+        >>> statistics(torch.zeros(3, 2, 8)).shape
+        (3, 14)
+    """
+    values = x.detach().cpu().numpy().astype(np.float64)
+    flat = values.reshape(len(values), values.shape[1] if values.ndim > 2 else 1, -1)
+    steps = np.abs(np.diff(flat, axis=2)).mean(2) if flat.shape[2] > 1 else np.zeros(flat.shape[:2])
+    low, high = np.quantile(flat, [0.05, 0.95], axis=2)
+    return np.concatenate([flat.mean(2), flat.std(2), flat.min(2), flat.max(2), steps, low, high], axis=1)
+
+
+@contextmanager
+def last_features(net: nn.Module) -> Iterator[Callable[[], Tensor]]:
+    """Listen to what goes into a network's last linear layer; the yielded function gives that of the last forward."""
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise InputError(f"{type(net).__name__} has no linear layer to listen to: use drift.statistics of the inputs")
+    seen: list[Tensor] = []
+
+    def listen(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen[:] = [inputs[0].detach()]
+
+    handle = layers[-1].register_forward_pre_hook(listen)
+    try:
+        yield lambda: seen[0].flatten(1)
+    finally:
+        handle.remove()

@@ -1,0 +1,236 @@
+"""Metrics with bootstrap intervals, by NumPy alone.
+
+A metric is prepared once for its data and then evaluated for any weights of the samples: a bootstrap draw is how often
+each sample was drawn, so that nothing is sorted or copied again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.core.errors import InputError
+from trainless.core.target import Target
+
+Floats = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+Weighted = Callable[[Floats], float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the bounds of its interval; all NaN where the data cannot give it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> Estimate:
+    """Percentile bootstrap over samples (Efron, 1979).
+
+    Args:
+        metric: A prepared metric: weights of the samples to its value.
+        n: Number of samples.
+        draws: How often n samples are drawn with replacement; draws without a value (a class that was not drawn)
+            are left out.
+        level: Coverage of the interval.
+        seed: Of the draws.
+
+    Example:
+        >>> bootstrap(lambda weights: float(weights @ [0, 1, 1, 1] / weights.sum()), 4).value
+        0.75
+    """
+    random = np.random.default_rng(seed)
+    value = metric(np.ones(n))
+    drawn = np.array([metric(np.bincount(random.integers(n, size=n), minlength=n).astype(float)) for _ in range(draws)])
+    drawn = drawn[np.isfinite(drawn)]
+    if not len(drawn):
+        return Estimate(value, math.nan, math.nan)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, float(low), float(high))
+
+
+def accuracy(y: Labels, p: Floats) -> Weighted:
+    """Share of samples whose most probable class is the true one."""
+    hit = (p.argmax(1) == y).astype(float)
+    return lambda weights: float(weights @ hit / weights.sum())
+
+
+def balanced_accuracy(y: Labels, p: Floats) -> Weighted:
+    """Mean recall over the classes that are there."""
+    chosen, classes = p.argmax(1), p.shape[1]
+
+    def value(weights: Floats) -> float:
+        hit, there, _ = _counts(y, chosen, classes, weights)
+        return _mean(hit[there > 0] / there[there > 0])
+
+    return value
+
+
+def f1_macro(y: Labels, p: Floats) -> Weighted:
+    """Mean of 2·TP / (2·TP + FP + FN) over the classes that are there or were predicted."""
+    chosen, classes = p.argmax(1), p.shape[1]
+
+    def value(weights: Floats) -> float:
+        hit, there, predicted = _counts(y, chosen, classes, weights)
+        total = there + predicted
+        return _mean(2 * hit[total > 0] / total[total > 0])
+
+    return value
+
+
+def auc(y: Labels, p: Floats) -> Weighted:
+    """Area under the ROC curve; with more than two classes the mean of one against the rest, over classes there.
+
+    Tied scores count one half (Mann & Whitney). NaN where only one class is there.
+    """
+    columns = [1] if p.shape[1] == 2 else range(p.shape[1])
+    parts = [_one_auc(y == k, p[:, k]) for k in columns]
+
+    def value(weights: Floats) -> float:
+        values = np.array([part(weights) for part in parts])
+        return _mean(values[np.isfinite(values)])
+
+    return value
+
+
+def sensitivity(y: Labels, p: Floats) -> Weighted:
+    """Recall of the second class of two."""
+    return _recall(y, p, 1)
+
+
+def specificity(y: Labels, p: Floats) -> Weighted:
+    """Recall of the first class of two."""
+    return _recall(y, p, 0)
+
+
+def mae(y: Floats, v: Floats) -> Weighted:
+    """Mean absolute error, over all outputs."""
+    error = np.abs(v - y.reshape(v.shape)).mean(1)
+    return lambda weights: float(weights @ error / weights.sum())
+
+
+def rmse(y: Floats, v: Floats) -> Weighted:
+    """Root of the mean squared error, over all outputs."""
+    error = np.square(v - y.reshape(v.shape)).mean(1)
+    return lambda weights: float(np.sqrt(weights @ error / weights.sum()))
+
+
+def r2(y: Floats, v: Floats) -> Weighted:
+    """1 − Σ(y − v)² / Σ(y − ȳ)², the mean over outputs; NaN where the values do not vary."""
+    truth = y.reshape(v.shape).astype(float)
+
+    def value(weights: Floats) -> float:
+        mean = weights @ truth / weights.sum()
+        total = weights @ np.square(truth - mean)
+        if not (total > 0).all():
+            return math.nan
+        return float(np.mean(1 - weights @ np.square(truth - v) / total))
+
+    return value
+
+
+Prepare = Callable[..., Weighted]
+CLASSES: Mapping[str, Prepare] = MappingProxyType(
+    {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "f1_macro": f1_macro, "auc": auc}
+)
+BINARY: Mapping[str, Prepare] = MappingProxyType({**CLASSES, "sensitivity": sensitivity, "specificity": specificity})
+VALUES: Mapping[str, Prepare] = MappingProxyType({"mae": mae, "rmse": rmse, "r2": r2})
+
+
+def metrics_for(target: Target) -> Mapping[str, Prepare]:
+    """The metrics of a kind of target, the main one first.
+
+    Example:
+        >>> list(metrics_for(Target("regression", 1)))
+        ['mae', 'rmse', 'r2']
+    """
+    if target.kind == "tokens":
+        raise InputError("tokens have no metrics per sample: use the validation loss of the training history")
+    return {"binary": BINARY, "multiclass": CLASSES, "regression": VALUES}[target.kind]
+
+
+def evaluate(
+    target: Target,
+    y: npt.NDArray[np.generic],
+    predicted: Floats,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """All metrics of a prediction with their intervals.
+
+    Args:
+        target: What is predicted.
+        y: True classes ``(N,)`` or values.
+        predicted: Probabilities ``(N, classes)`` or values ``(N, outputs)``.
+        draws: Bootstrap draws.
+        level: Coverage of the intervals.
+        seed: Of the draws.
+
+    Example:
+        >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+        >>> evaluate(Target("binary", 2), np.array([0, 1, 0]), p, draws=0)["auc"].value
+        1.0
+    """
+    require_predictions(target, y, predicted)
+    return {
+        name: bootstrap(prepare(y, predicted), len(y), draws=draws, level=level, seed=seed)
+        for name, prepare in metrics_for(target).items()
+    }
+
+
+def require_predictions(target: Target, y: npt.NDArray[np.generic], predicted: Floats) -> None:
+    """Raise InputError where labels and predictions do not go together or are not finite."""
+    if len(y) == 0 or predicted.ndim != 2 or predicted.shape != (len(y), target.outputs):
+        raise InputError(
+            f"predictions of shape {predicted.shape} were given for {len(y)} labels; expected ({len(y)},"
+            f" {target.outputs}) and at least one sample"
+        )
+    if not np.isfinite(predicted).all():
+        raise InputError("predictions are not finite: leave out the member that diverged")
+
+
+def _counts(y: Labels, chosen: Labels, classes: int, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Right answers, true samples and predictions of each class."""
+    counted = ((y, weights * (y == chosen)), (y, weights), (chosen, weights))
+    hit, there, predicted = (np.bincount(label, weight, classes).astype(np.float64) for label, weight in counted)
+    return hit, there, predicted
+
+
+def _recall(y: Labels, p: Floats, label: int) -> Weighted:
+    chosen = p.argmax(1)
+
+    def value(weights: Floats) -> float:
+        hit, there, _ = _counts(y, chosen, 2, weights)
+        return float(hit[label] / there[label]) if there[label] else math.nan
+
+    return value
+
+
+def _one_auc(positive: npt.NDArray[np.bool_], score: Floats) -> Weighted:
+    distinct, group = np.unique(score, return_inverse=True)
+    group = group.reshape(-1)
+
+    def value(weights: Floats) -> float:
+        ups = np.bincount(group, weights * positive, len(distinct))
+        downs = np.bincount(group, weights * ~positive, len(distinct))
+        pairs = ups.sum() * downs.sum()
+        below = np.cumsum(downs) - downs / 2
+        return float(ups @ below / pairs) if pairs else math.nan
+
+    return value
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan

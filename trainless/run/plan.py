@@ -1,0 +1,201 @@
+"""A search as it was asked for: what is fixed, and how its parts are made from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainless.core.arch import Arch
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.engine.asked import Init, init_named, select
+from trainless.engine.constraints import Cost, costs, feasible
+from trainless.engine.executors import InProcess
+from trainless.engine.loop import Loop
+from trainless.engine.measures import ByProxies, Measure, canonical_key
+from trainless.engine.signals import signal_for
+from trainless.engine.store import SqliteStore
+from trainless.proxies.proxy import Proxy
+from trainless.ranking import Ranking
+from trainless.ranking import ranking as named_ranking
+from trainless.search import registry as searchers
+from trainless.search.prune import Prune
+from trainless.search.searcher import Json, Proposal, Searcher
+from trainless.spaces import space as named_space
+from trainless.spaces.moves import Feasible
+from trainless.spaces.protocol import Space, key
+from trainless.tasks import task as named_task
+
+Factory = Callable[..., Searcher]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that decides what a run comes to, but for its budget."""
+
+    task: Task
+    space: Space
+    searcher: Factory
+    name: str
+    proxies: tuple[Proxy, ...]
+    ranking: Ranking | None
+    ranking_name: str
+    measure: Measure | None
+    parameters: Mapping[str, Any]
+    assist: Proxy | None
+    limits: Mapping[str, float]
+    given: Mapping[str, Cost]
+    objectives: tuple[str, ...]
+    seed: int
+    score_seed: int
+    init: Init
+    batch: int
+    device: str
+    parent: Json | None = None
+
+    @classmethod
+    def of(
+        cls,
+        task: Task | str,
+        space: Space | str,
+        searcher: str | Factory,
+        *,
+        proxies: str | Proxy | Sequence[str | Proxy] | None,
+        ranking: str | Ranking | None,
+        measure: Measure | None,
+        parameters: Mapping[str, Any],
+        assist: str | Proxy | None,
+        limits: Mapping[str, float],
+        given: Mapping[str, Cost],
+        objectives: tuple[str, ...],
+        seed: int,
+        init: str,
+        batch: int,
+        device: str,
+    ) -> Plan:
+        """Look up what was named, or say what is missing."""
+        led = named_ranking(ranking) if isinstance(ranking, str) else ranking
+        wanted = [*(select(proxies) if proxies else []), *(select(led.proxies) if led else [])]
+        chosen = tuple({proxy.name: proxy for proxy in wanted}.values())
+        if measure is None and not chosen:
+            raise InputError(
+                "nothing to search by was given; expected a ranking, such as ranking='az-nas', or proxies, such as"
+                " proxies='synflow' (trainless list rankings, trainless list proxies)"
+            )
+        if measure is not None and chosen:
+            raise InputError("a measure was given together with proxies or a ranking; expected one of them")
+        opened = named_space(space) if isinstance(space, str) else space
+        data = named_task(task) if isinstance(task, str) else task
+        if measure is None:
+            opened.check(data)
+        return cls(
+            data,
+            opened,
+            searchers[searcher] if isinstance(searcher, str) else searcher,
+            searcher if isinstance(searcher, str) else getattr(searcher, "__qualname__", repr(searcher)),
+            chosen,
+            led,
+            ranking if isinstance(ranking, str) else "" if led is None else repr(led),
+            measure,
+            dict(parameters),
+            select(assist)[0] if assist else None,
+            dict(limits),
+            dict(given),
+            objectives,
+            seed,
+            seed,
+            init_named(init),
+            batch,
+            device,
+        )
+
+    def described(self) -> Json:
+        """What ``run.json`` says and a resumed run must ask for again."""
+        return {
+            "task": {"name": self.task.name, "fingerprint": self.task.fingerprint},
+            "space": key(self.space),
+            "searcher": self.name,
+            "searcher_args": {name: _plain(value) for name, value in self.parameters.items()},
+            "proxies": [f"{proxy.name} v{proxy.version}" for proxy in self.proxies],
+            "ranking": self.ranking_name,
+            "measure": list(self.measure.higher_is_better) if self.measure else [],
+            "assist": f"{self.assist.name} v{self.assist.version}" if self.assist else "",
+            "limits": dict(self.limits),
+            "costs": sorted(self.given),
+            "objectives": list(self.objectives),
+            "seed": self.seed,
+            "score_seed": self.score_seed,
+            "init": self.init,
+            "batch": self.batch,
+            "device": self.device,
+        }
+
+    def child(self, configuration: Json, step: int, seed: int) -> Plan:
+        """The plan of a fork: the parent's scores go on, the searcher's randomness is another."""
+        if step < 1:
+            raise InputError(f"a fork from step {step} was asked for; expected 1 or more")
+        parent = {"seed": configuration["seed"], "step": step, "parent": configuration.get("parent")}
+        return dataclasses.replace(self, seed=seed, score_seed=configuration["score_seed"], parent=parent)
+
+    def measure_at(self, store: Path) -> Measure:
+        """What measures proposals, with a store."""
+        return self.measure or self._scoring(self.proxies, store)
+
+    def _scoring(self, proxies: Sequence[Proxy], store: Path | str) -> ByProxies:
+        return ByProxies(
+            self.space,
+            self.task,
+            proxies,
+            seed=self.score_seed,
+            init=self.init,
+            batch=self.batch,
+            device=self.device,
+            store=str(store),
+        )
+
+    def loop(self, measure: Measure, store: SqliteStore, ahead: int) -> tuple[Loop, dict[str, Cost]]:
+        """A search at its beginning, and the costs that its leaderboard shows."""
+        wanted = tuple(dict.fromkeys((*self.limits, *self.objectives)))
+        known = costs(self.space, self.task, store=store, given=self.given, wanted=wanted)
+        allowed = feasible(self.space, known, self.limits)
+        searcher = self._searcher(allowed, store)
+        signal = signal_for(
+            self.ranking, measure.higher_is_better, columns=isinstance(searcher, Prune), name=self.ranking_name
+        )
+        objectives = {name: known[name] for name in self.objectives}
+        return Loop(searcher, signal, canonical_key(self.space, allowed), ahead, objectives), known
+
+    def _searcher(self, allowed: Feasible | None, store: SqliteStore) -> Searcher:
+        parameters = {"seed": self.seed, "feasible": allowed, **self.parameters}
+        if self.assist is not None:
+            parameters["proxy"] = self._assistant(self.assist, store)
+        try:
+            return self.searcher(self.space, **parameters)
+        except TypeError as error:
+            if self.assist is None and "'proxy'" in str(error):
+                raise InputError(f"{self.name} is assisted by a proxy: name it, such as assist='synflow'") from error
+            raise InputError(f"{self.name} cannot be made with {dict(self.parameters)} ({error})") from error
+
+    def _assistant(self, proxy: Proxy, store: SqliteStore) -> Callable[[Arch], float]:
+        """A proxy as a function of an arch, higher is better; its scores are kept with all others."""
+        measure = self._scoring([proxy], str(store.path))
+        executor = InProcess(measure)
+        sign = 1.0 if proxy.higher_is_better else -1.0
+        twin = canonical_key(self.space, None)
+
+        @functools.cache
+        def value(arch: Arch) -> float:
+            executor.submit(0, Proposal(twin(arch)))
+            found = sign * executor.next()[1].values[proxy.name]
+            return found if math.isfinite(found) else math.nan
+
+        return value
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)

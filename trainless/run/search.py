@@ -1,0 +1,265 @@
+"""``search``: any searcher, on any space, by any signal, under any limit, into a run folder."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainless.core.arch import Arch
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.engine.executors import Executor, InProcess, Processes
+from trainless.engine.loop import End, Loop, drive, one_interrupt
+from trainless.engine.measures import Measure
+from trainless.engine.store import SqliteStore
+from trainless.proxies.proxy import Proxy
+from trainless.ranking import Ranking
+from trainless.run.folder import (
+    CONFIGURATION,
+    STORE,
+    TRAJECTORY,
+    Folder,
+    locked,
+    open_folder,
+    read_configuration,
+    replace,
+)
+from trainless.run.leaderboard import Place, leaderboard, to_csv
+from trainless.run.plan import Plan
+from trainless.run.trajectory import Writer, fork, read, replay
+from trainless.run.units import quantity, seconds_of
+from trainless.search.searcher import Json, Proposal, Searcher
+from trainless.search.stopping import Budget, Spent
+from trainless.spaces.protocol import Space
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to.
+
+    Args:
+        best: The searcher's own choice.
+        places: The leaderboard.
+        end: Whether the searcher had finished or the budget was used up.
+        spent: What was used up.
+        steps: How often the searcher was told.
+        folder: The run folder; None where nothing was to be kept.
+    """
+
+    best: Arch
+    places: list[Place]
+    end: End
+    spent: Spent
+    steps: int
+    folder: Path | None
+
+
+Watch = Callable[[Loop, Budget], None]
+
+
+def search(
+    task: Task | str,
+    space: Space | str,
+    searcher: str | Callable[..., Searcher] = "evolution",
+    *,
+    proxies: str | Proxy | Sequence[str | Proxy] | None = None,
+    ranking: str | Ranking | None = None,
+    measure: Measure | None = None,
+    searcher_args: Mapping[str, Any] | None = None,
+    assist: str | Proxy | None = None,
+    constraints: Mapping[str, float | str] | None = None,
+    costs: Mapping[str, Callable[[Arch], float]] | None = None,
+    objectives: Sequence[str] = (),
+    evaluations: int | None = None,
+    time: float | str | None = None,
+    simulated: float | str | None = None,
+    seed: int = 0,
+    init: str = "own",
+    batch: int = 0,
+    device: str = "cpu",
+    workers: int = 1,
+    ahead: int | None = None,
+    timeout: float | str | None = None,
+    out: str | Path | None = None,
+    parent: tuple[str | Path, int] | None = None,
+    watch: Watch = lambda loop, budget: None,
+    notice: Callable[[], None] = lambda: None,
+) -> Found:
+    """Search a space without training.
+
+    Every score is in the run folder's store the moment it exists and every step in its trajectory. Ctrl-C once
+    finishes what is in flight, twice stops at once; both keep everything, and the same call goes on to exactly where
+    an uninterrupted one would have ended. Twins that compute the same function are scored once. Evaluations count
+    what the searcher was told, twins included.
+
+    Args:
+        task: The data.
+        space: The search space.
+        searcher: A registered name, or whatever makes a searcher from a space, ``seed`` and ``feasible``.
+        proxies: What to score. One is the signal itself; of several, without a ranking, all are told as columns, for
+            searchers that take them (evolution, history_evolution, teg_reinforce, prune, nsga2).
+        ranking: A ranking over everything seen as the signal; its proxies are scored too. ``prune`` is told the
+            ranking's proxies as columns, because it ranks a region within its own round.
+        measure: Anything else that measures a proposal, such as real training or a table.
+        searcher_args: Parameters of the searcher.
+        assist: The proxy of an assisted searcher (``g_rea`` and the like).
+        constraints: The most of a cost: ``{"flops": 50e6, "latency": "5ms"}``; params, flops, layers, memory, latency.
+        costs: Costs of one's own by name, such as a table's latency or energy.
+        objectives: Costs that are told as further columns, the lower the better.
+        evaluations: How many candidates to tell; None for no such limit.
+        time: Wall time in seconds, or text such as ``"10m"``; what earlier sessions of the run took counts.
+        simulated: Seconds that a table says training takes.
+        seed: The seed of the searcher and of the scores.
+        init: ``"own"`` or ``"paper"``, as in :func:`trainless.score`.
+        batch: Samples per batch; 0 for 64, or the paper's number.
+        device: Where to build the networks.
+        workers: Processes; 1 works in this one. Each uses one thread, so that scores do not depend on their number.
+        ahead: How many single proposals are in flight at a time; as many as workers by default.
+        timeout: Seconds that one candidate may take; needs processes of its own.
+        out: The run folder; None keeps nothing.
+        parent: A run folder and a step: begin as that run was after that step, with the randomness of ``seed``.
+        watch: Called whenever anything was measured.
+        notice: Called at the first Ctrl-C.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> found = search(Task.noise((3, 8, 8)), NasBench201(2, 1), "random", proxies="params", evaluations=5)
+        >>> found.spent.evaluations, found.places[0].rank
+        (5, 1)
+    """
+    budget = Budget(evaluations, seconds_of(time), seconds_of(simulated))
+    plan = Plan.of(
+        task,
+        space,
+        searcher,
+        proxies=proxies,
+        ranking=ranking,
+        measure=measure,
+        parameters=searcher_args or {},
+        assist=assist,
+        limits={name: quantity(most, name) for name, most in (constraints or {}).items()},
+        given=costs or {},
+        objectives=tuple(objectives),
+        seed=seed,
+        init=init,
+        batch=batch,
+        device=device,
+    )
+    with ExitStack() as stack:
+        path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if parent is not None:
+            plan, ahead = _forked(plan, path, parent, seed)
+        elif ahead is None and not (path / CONFIGURATION).exists():
+            ahead = workers
+        asked = {**plan.described(), "ahead": ahead, "parent": plan.parent}
+        folder = open_folder(path, asked, _budget_json(budget))
+        stack.enter_context(locked(folder.path))
+        store = stack.enter_context(SqliteStore(folder.store))
+        made = stack.enter_context(closing(plan.measure_at(folder.store)))
+        loop, known = plan.loop(made, store, int(folder.configuration["ahead"]))
+        replay(loop, read(folder.trajectory))
+        stopping = stack.enter_context(one_interrupt(notice))
+        executor = _executor(made, workers, seconds_of(timeout))
+        try:
+            end = _drive(loop, executor, budget, folder, stopping, watch)
+        except BaseException:
+            executor.close(now=True)
+            _publish(folder, leaderboard(loop, plan.space, made.higher_is_better, known))
+            raise
+        final = _final(loop, executor)
+        executor.close()
+        places = leaderboard(loop, plan.space, made.higher_is_better, known, final)
+        _publish(folder, places)
+        return Found(loop.searcher.best(), places, end, loop.spent, loop.steps, None if out is None else path)
+
+
+def _drive(
+    loop: Loop,
+    executor: Executor,
+    budget: Budget,
+    folder: Folder,
+    stopping: Callable[[], bool],
+    watch: Watch,
+) -> End:
+    with Writer(folder.trajectory, loop) as writer:
+        return drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=lambda: watch(loop, budget))
+
+
+def _executor(measure: Measure, workers: int, timeout: float | None) -> Executor:
+    if workers < 1:
+        raise InputError(f"workers={workers} was given; expected at least 1")
+    return InProcess(measure) if workers == 1 and timeout is None else Processes(measure, workers, timeout=timeout)
+
+
+def _final(loop: Loop, executor: Executor) -> list[Proposal]:
+    """The searcher's choice, measured too where it was not: a policy's or a pruned region's arch."""
+    try:
+        best = Proposal(loop.searcher.best())
+    except InputError:
+        return []
+    proposal = loop.measured(best)
+    if any(told.candidate == proposal.candidate for told in loop.told):
+        return []
+    if proposal not in loop.known:
+        executor.submit(0, proposal)
+        loop.known[proposal] = executor.next()[1]
+    return [proposal]
+
+
+def _publish(folder: Folder, places: list[Place]) -> None:
+    replace(folder.leaderboard, to_csv(places))
+
+
+def _budget_json(budget: Budget) -> Json:
+    return {"evaluations": budget.evaluations, "seconds": budget.seconds, "simulated": budget.simulated}
+
+
+def _forked(plan: Plan, path: Path, parent: tuple[str | Path, int], seed: int) -> tuple[Plan, int]:
+    """The plan of a child and its ``ahead``; into a new folder the parent's steps and scores are copied."""
+    source, step = Path(parent[0]), parent[1]
+    configuration = read_configuration(source)
+    if source.resolve() == path.resolve():
+        raise InputError(f"{path} is the run to fork itself: give another folder with --out")
+    child = plan.child(configuration, step, seed)
+    if (path / CONFIGURATION).exists():
+        return child, int(configuration["ahead"])
+    present = {**child.described(), "seed": configuration["seed"]}
+    for name, value in present.items():
+        if name in configuration and configuration[name] != value:
+            raise InputError(
+                f"{source} is a run with {name}={configuration[name]!r}, and {name}={value!r} was asked for: a fork"
+                " changes the seed alone"
+            )
+    path.mkdir(parents=True, exist_ok=True)
+    _copy_store(source, path)
+    with SqliteStore(path / STORE) as store, closing(child.measure_at(path / STORE)) as measure:
+        loop, _ = child.loop(measure, store, int(configuration["ahead"]))
+        replace(path / TRAJECTORY, fork(loop, read_only(source), step, seed))
+    return child, int(configuration["ahead"])
+
+
+def read_only(source: Path) -> list[Any]:
+    """The lines of another run's trajectory, which is left as it is."""
+    with tempfile.TemporaryDirectory() as aside:
+        copy = Path(aside) / TRAJECTORY
+        if not (source / TRAJECTORY).exists():
+            raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
+        shutil.copyfile(source / TRAJECTORY, copy)
+        return list(read(copy))
+
+
+def _copy_store(source: Path, path: Path) -> None:
+    """The parent's scores, also while it is running."""
+    if not (source / STORE).exists():
+        return
+    with (
+        closing(sqlite3.connect(source / STORE)) as old,
+        closing(sqlite3.connect(path / STORE)) as new,
+    ):
+        old.backup(new)
