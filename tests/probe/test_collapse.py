@@ -39,6 +39,16 @@ def test_cells_take_one_channel(arch: tuple[int, ...]) -> None:
     assert check(Probe.of(net, (x.double(), y), task.target).at(weights=Constant(1.0))).shape == (4, 1)
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_padding_wider_than_half_a_window_and_maps_smaller_than_it(dims: int) -> None:
+    conv = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[dims]
+    net = nn.Sequential(conv(2, 3, 3, padding=2), nn.ReLU(), conv(3, 3, 1, padding=1), nn.Flatten(), nn.LazyLinear(2))
+    x = torch.randn(4, 2, *[2] * dims, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    net.double()(x)
+    p = Probe.of(net, (x, torch.zeros(4, dtype=torch.long)), Target("binary", 2))
+    assert check(p.at(weights=Constant(0.5))).shape == (4, 1)
+
+
 class Mixes(nn.Module):
     """Treats channels differently: one channel must not stand for all."""
 

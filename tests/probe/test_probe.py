@@ -136,7 +136,7 @@ class Pair(nn.Module):
 
 def test_outputs_that_do_not_fit() -> None:
     batch = torch.ones(3, 4), torch.zeros(3, dtype=torch.long)
-    with pytest.raises(InputError, match="returned a tuple; .* adapter"):
+    with pytest.raises(InputError, match=r"returned a tuple; .* adapter"):
         trace(Probe.of(Pair(), batch, Target("binary", 2)))
     with pytest.raises(InputError, match=r"shape \(3, 5\).*needs \(N, 2\)"):
         trace(Probe.of(nn.Linear(4, 5), batch, Target("binary", 2)))
@@ -178,7 +178,7 @@ def test_inputs() -> None:
     assert ones.x.shape == (1, 2, 8, 8)
     assert ones.x.dtype == torch.float64
     assert all(tensor.dtype == torch.float64 for tensor in ones.weights.values())
-    noise = p.at(x=Noise())
+    noise = Probe.of(p.net, (p.x, p.y), p.target, seed=5).at(x=Noise())
     assert noise.x.shape == p.x.shape
     assert not torch.equal(noise.x, p.x)
     first = p.at(x=First(2))

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import numpy as np
 
-from trainless.bench.scorefile import ABSENT, OK, ScoreFile
+from trainless.bench.scorefile import ABSENT, OK, ScoreFile, read_scores
 from trainless.core.scores import Record
 
 COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
@@ -80,9 +80,31 @@ class Known:
         return ScoreFile(tuple(archs), tuple(proxies), tuple(seeds), values, codes, tuple(reasons), ms)
 
 
-def read_journals(folder: str | os.PathLike[str]) -> Known:
-    """All complete rows of a folder's journals; a last line that was cut short is left out."""
+def known_from(file: ScoreFile) -> Known:
+    """What a file of scores holds.
+
+    Example:
+        >>> scores = ScoreFile(("a",), ("snip",), (0, 1), np.array([[[1.5, np.nan]]]), np.array([[[0, 1]]], np.uint16))
+        >>> known_from(scores).missing("a", [("snip", 0), ("snip", 1)])
+        [('snip', 1)]
+    """
     known = Known()
+    for p, proxy in enumerate(file.proxies):
+        for s, seed in enumerate(file.seeds):
+            values, codes = file.values[:, p, s].tolist(), file.codes[:, p, s].tolist()
+            rows = zip(file.archs, values, codes, strict=True)
+            known.values[proxy, seed] = {arch: (value, file.reasons[code]) for arch, value, code in rows if code != 1}
+    known.times = {proxy: [float(ms)] for proxy, ms in zip(file.proxies, file.ms, strict=False) if math.isfinite(ms)}
+    return known
+
+
+def read_known(folder: str | os.PathLike[str]) -> Known:
+    """A folder's ``scores.npz``, where there is one, and all complete rows of its journals.
+
+    A last line that was cut short is left out.
+    """
+    merged = Path(folder) / "scores.npz"
+    known = known_from(read_scores(merged)) if merged.exists() else Known()
     for path in sorted(Path(folder).glob("journal-*.csv")):
         text = path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]

@@ -236,6 +236,7 @@ def scores_of(
             Record(name, proxy, value, higher_is_better[proxy], why.get(name, {}).get(proxy, "ok"))
             for name, values in rows.items()
             for proxy, value in values.items()
+            if proxy in higher_is_better
         ]
     )
 

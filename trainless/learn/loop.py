@@ -17,6 +17,7 @@ from torch import Tensor, nn, optim
 from trainless.core.task import Task
 from trainless.learn.augment import augment
 from trainless.learn.feed import Feed, shuffled
+from trainless.learn.graph import GraphedStep, Step
 from trainless.learn.outputs import outputs
 from trainless.learn.precision import Precision, in_layout, precision_for
 from trainless.learn.progress import Epoch, Progress, load_progress, save_progress
@@ -50,6 +51,7 @@ def train(
     checkpoint: Path | None = None,
     interval: float = 20.0,
     report: Report | None = None,
+    precision: Precision | None = None,
 ) -> Trained:
     """Train a copy of a network on a task's training part.
 
@@ -67,6 +69,7 @@ def train(
         checkpoint: A file to go on from, where it exists, and to write; none without it.
         interval: Seconds between checkpoints; 0 writes one at every step.
         report: Called after each epoch.
+        precision: Number type and memory layout; by default what is fastest for such inputs on such a device.
 
     Returns:
         The network on the CPU with the weights that the recipe keeps; its status says so where the loss was not
@@ -84,7 +87,7 @@ def train(
     """
     place = torch.device(device)
     with _undisturbed(place):
-        loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision_for(place, task))
+        loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and checkpoint.exists():
             load_progress(checkpoint, loop.progress, loop.identity)
         loop.run(checkpoint, interval, report)
@@ -102,6 +105,7 @@ class _Loop:
         self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0))
         self.progress = Progress(precision.place(net), _optimiser(net, recipe, precision.device))
         self.identity = {"recipe": recipe.to_json(), "seed": seed, "task": task.fingerprint}
+        self.update: Step = GraphedStep(self._update) if precision.device.type == "cuda" else self._update
         self.status = "ok"
 
     def run(self, checkpoint: Path | None, interval: float, report: Report | None) -> None:
@@ -127,20 +131,24 @@ class _Loop:
             yield
 
     def _step(self, x: Tensor, y: Tensor) -> None:
-        progress, recipe = self.progress, self.recipe
+        progress = self.progress
         _seed_step(self.source, self.seed, progress.epoch, progress.step)
-        for group in progress.optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, progress.epoch + progress.step / self.steps)
-        x = augment(x, recipe.augmentation, self.source)
-        with self.precision.autocast():
-            answers = progress.net(self.precision.arrange(x))
-        loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
+        _set_rate(progress.optimiser, learning_rate(self.recipe, progress.epoch + progress.step / self.steps))
+        x = self.precision.arrange(augment(x, self.recipe.augmentation, self.source))
+        progress.total += self.update(x, y).detach() * len(x)
+
+    def _update(self, x: Tensor, y: Tensor) -> Tensor:
+        """One step of the optimiser on a batch."""
+        progress = self.progress
         progress.optimiser.zero_grad(set_to_none=True)
+        with self.precision.autocast():
+            answers = progress.net(x)
+        loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
         loss.backward()
-        if recipe.clip:
-            nn.utils.clip_grad_norm_(progress.net.parameters(), recipe.clip)
+        if self.recipe.clip:
+            nn.utils.clip_grad_norm_(progress.net.parameters(), self.recipe.clip)
         progress.optimiser.step()
-        progress.total += loss.detach() * len(x)
+        return loss
 
     def _validate(self, seconds: float) -> None:
         progress = self.progress
@@ -188,17 +196,28 @@ def learning_rate(recipe: Recipe, epoch: float) -> float:
 
 def _optimiser(net: nn.Module, recipe: Recipe, device: torch.device) -> optim.Optimizer:
     fused = device.type == "cuda"
+    rate = torch.tensor(recipe.lr, device=device) if fused else recipe.lr
     if recipe.optimiser == "adam":
         betas = (recipe.momentum, 0.999)
-        return optim.AdamW(net.parameters(), recipe.lr, betas, weight_decay=recipe.weight_decay, fused=fused)
+        decay = recipe.weight_decay
+        return optim.AdamW(net.parameters(), rate, betas, weight_decay=decay, fused=fused, capturable=fused)
     return optim.SGD(
         net.parameters(),
-        recipe.lr,
+        rate,
         recipe.momentum,
         weight_decay=recipe.weight_decay,
         nesterov=recipe.nesterov and recipe.momentum > 0,
         fused=fused,
     )
+
+
+def _set_rate(optimiser: optim.Optimizer, rate: float) -> None:
+    """Set the learning rate; in place where a recorded step reads it from a tensor."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def _accuracy(task: Task, answers: Tensor, y: Tensor) -> float:

@@ -23,7 +23,7 @@ class Precision:
         """The context of a forward pass."""
         if self.dtype == torch.float32:
             return nullcontext()
-        return torch.autocast(self.device.type, self.dtype)
+        return torch.autocast(self.device.type, self.dtype, cache_enabled=False)
 
     def place(self, net: nn.Module) -> nn.Module:
         """The network on its device and in its layout."""

@@ -60,6 +60,17 @@ def blocks(p: Probe) -> tuple[Block, ...]:
     return spatial if len(spatial) >= 2 else found
 
 
+@quantity
+def block_covariances(p: Probe) -> tuple[Tensor, ...]:
+    """The covariance of each block's channels over all samples and positions, in double precision on the CPU."""
+    return tuple(_covariance(block.channels()) for block in blocks(p))
+
+
+def _covariance(rows: Tensor) -> Tensor:
+    centred = rows - rows.mean(1, keepdim=True)
+    return (centred @ centred.T).double().cpu() / rows.shape[1]
+
+
 def _tokens(net: nn.Module, output: Tensor) -> bool:
     """Whether channels are last: a layer norm or recurrent layer works on the last axis of such outputs."""
     if output.ndim != 3:

@@ -99,7 +99,9 @@ def _convolution(
 
 def _sums(x: Tensor, kernel: tuple[int, ...], stride: Any, padding: Any) -> Tensor:
     """The mean of every window, padding counted as zeros."""
-    return _AVERAGES[len(kernel)](x, kernel, stride, padding, count_include_pad=True)
+    sizes = (padding,) * len(kernel) if isinstance(padding, int) else tuple(padding) * (len(kernel) // len(padding))
+    around = [size for size in reversed(sizes) for _ in range(2)]  # a pooling pads by no more than half of its window
+    return _AVERAGES[len(kernel)](F.pad(x, around) if any(around) else x, kernel, stride)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

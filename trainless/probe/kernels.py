@@ -7,6 +7,7 @@ gradients come from one batched pass.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.quantities import losses
+from trainless.probe.quantities import losses, weight_names
 from trainless.probe.record import block_names, trace
 from trainless.probe.samples import ROOM, in_groups, loss_cotangent, stream
 
@@ -55,25 +56,57 @@ def kernel(p: Probe, coupling: Coupling, of: Of = "outputs", over: Over = "weigh
     if not kernel_names(p, over):
         raise Unscorable("the network has no weights to take a kernel over")
     if coupling == "isolated":
-        return _isolated(p.at(norm="isolated"), of)[over]
+        return sample_statistics(p.at(norm="isolated"), of).kernels[over]
     return _joint(p.at(norm="batch"), of, over, parts)
 
 
+@dataclass(frozen=True, eq=False)
+class SampleStatistics:
+    """What one pass over per-sample gradients, every sample normalised alone, leaves behind.
+
+    Attributes:
+        kernels: Gram matrices over each choice of weights.
+        traces: For each convolution or linear weight, Σ_i ‖g_i‖².
+        steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i| over the entries whose size varies.
+        x: The gradient with respect to the input.
+    """
+
+    kernels: dict[Over, Tensor]
+    traces: dict[str, Tensor]
+    steadiness: dict[str, Tensor]
+    x: Tensor
+
+
 @quantity
-def _isolated(p: Probe, of: Of) -> dict[Over, Tensor]:
-    """The kernels over every choice of weights, from one pass."""
+def sample_statistics(p: Probe, of: Of) -> SampleStatistics:
+    """One streamed pass at an isolated probe; the steadiness only of losses."""
     choices = {over: set(kernel_names(p, over)) for over in ALL}
     totals = {over: torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device) for over in ALL}
+    weights = set(weight_names(p))
+    traces: dict[str, Tensor] = {}
+    steadiness: dict[str, Tensor] = {}
 
     def add(name: str, block: Tensor) -> None:
         product = block @ block.T
         for over, total in totals.items():
             if name in choices[over]:
                 total += product
+        if name in weights:
+            traces[name] = traces.get(name, 0) + product.diagonal().double().sum()
+            if of == "loss":
+                steadiness[name] = steadiness.get(name, 0) + _steadiness(block)
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
-    stream(p, cotangent, add, "entries", kernel_names(p, "weights"))
-    return totals
+    x = stream(p, cotangent, add, "entries", weights | choices["weights"])
+    return SampleStatistics(totals, traces, steadiness, x)
+
+
+def _steadiness(block: Tensor) -> Tensor:
+    """Σ over entries of the mean of |g| over its deviation; overwrites the block."""
+    squares = block.square().mean(0)
+    mean = block.abs_().mean(0)
+    deviation = (squares - mean.square()).clamp_min_(0).sqrt_()
+    return torch.where(deviation > 0, mean / deviation, 0).double().sum()
 
 
 def _joint(p: Probe, of: Of, over: Over, parts: int) -> Tensor:

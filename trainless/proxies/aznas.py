@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.blocks import Block, blocks
+from trainless.probe.blocks import Block, block_covariances, blocks
 from trainless.probe.drawing import drawn
 from trainless.probe.inputs import Noise
 from trainless.probe.probe import Probe, quantity
@@ -24,13 +24,10 @@ _SETTING = Setting(weights=Kaiming(), inputs=Noise(), batch=64)
 @quantity
 def block_entropies(p: Probe) -> tuple[float, ...]:
     """Entropy of each block's normalised principal components: −Σ π log(π + 1e-8)."""
-    return tuple(_entropy(block.channels()) for block in blocks(p))
+    return tuple(_entropy(covariance) for covariance in block_covariances(p))
 
 
-def _entropy(rows: Tensor) -> float:
-    """Rows are channels, columns are positions of all samples."""
-    mean = rows.mean(1, keepdim=True)
-    covariance = ((rows - mean) @ (rows - mean).T).double() / rows.shape[1]
+def _entropy(covariance: Tensor) -> float:
     values = torch.linalg.eigvalsh(covariance).clamp_min(0)
     total = values.sum()
     if float(total) <= 0:

@@ -58,7 +58,7 @@ def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
     def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> None:
         _, _, inverse = torch.native_batch_norm(inputs, None, None, None, None, True, 0.0, 0.0)
         count = inputs.numel() // inputs.shape[1]
-        variance = float(inverse.double().pow(-2).nan_to_num(0).mean()) * count / max(1, count - 1)
+        variance = float(inverse.double().pow(-2).nan_to_num(0, posinf=0).mean()) * count / max(1, count - 1)
         if variance > 0:
             logarithms.append(0.5 * math.log(variance))
 

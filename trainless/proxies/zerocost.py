@@ -95,9 +95,14 @@ def jacov(p: Probe, constant: float = 1e-5) -> float:
     Fails:
         No gradient reaches the input (a network without a path from input to output).
     """
-    rows = output_gradient(p).flatten(1).double()
+    return response_diversity(output_gradient(p), constant)
+
+
+def response_diversity(gradients: Tensor, constant: float = 1e-5) -> float:
+    """Jacov's formula: large where the samples' gradients do not correlate."""
+    rows = gradients.flatten(1).double()
     rows = rows - rows.mean(1, keepdim=True)
-    covariance = rows @ rows.T
+    covariance = (rows @ rows.T).cpu()
     deviation = covariance.diagonal().sqrt()
     if not bool((deviation > 0).all()):
         raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")

@@ -1,0 +1,193 @@
+"""Sweeps: whatever happens to the processes, every score is there once and is the one that scoring alone gives."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trainless as tl
+from trainless.bench.journal import Journal, known_from, read_known
+from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task, proxy_in_file
+from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.sweep import main, sweep
+from trainless.core.errors import InputError, UnknownName
+from trainless.core.scores import Record
+from trainless.spaces.nb201 import NasBench201
+
+THIN = "channels=4,cells=1"
+DEADLY = """
+import os
+import trainless as tl
+from trainless.probe.counts import count
+
+
+@tl.proxy(higher_is_better=True, paper="none")
+def deadly(p):
+    "Ends the process of the largest network."
+    size = sum(tensor.numel() for tensor in p.weights.values())
+    if size > {limit}:
+        os._exit(9)
+    return size
+"""
+
+
+def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> None:
+    plan = Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="snip,params", task="noise:3x8x8:10", batch=8)
+    reports = []
+    file = sweep(plan, reports.append, tick=0.5)
+    space = NasBench201(4, 1)
+    archs = open_archs("sample:6", space)
+    alone = tl.score((space, archs), 8, task=tl.Task.noise((3, 8, 8)), proxies="snip,params", init="paper")
+    assert file.archs == tuple(alone.candidates)
+    np.testing.assert_allclose(file.column("snip"), alone.column("snip"), rtol=1e-5)
+    np.testing.assert_array_equal(file.column("params"), alone.column("params"))
+    assert reports[-1].done == reports[-1].total == 6
+
+    more = Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=8)
+    again = sweep(more)  # nothing is missing: no process is started, nothing is lost
+    assert again.column("snip").tolist() == pytest.approx(file.column("snip").tolist(), rel=1e-6)
+    assert again.environment["runs"][-1]["of"] == 0
+    with pytest.raises(InputError, match="holds a sweep with batch 8, but 16 was given"):
+        sweep(Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=16))
+
+
+@pytest.mark.slow
+def test_an_arch_that_ends_its_worker_twice_is_recorded_and_the_rest_is_scored(tmp_path: Path) -> None:
+    space = NasBench201(4, 1)
+    archs = open_archs("sample:6", space)
+    sizes = [sum(t.numel() for t in space.build(arch, tl.Task.noise((3, 8, 8))).parameters()) for arch in archs]
+    (tmp_path / "own.py").write_text(DEADLY.format(limit=sorted(sizes)[-2]))
+    assert sorted(sizes)[-1] > sorted(sizes)[-2]
+    plan = Plan(
+        str(tmp_path / "out"),
+        space_args=THIN,
+        archs="sample:6",
+        proxies=f"{tmp_path / 'own.py'}:deadly",
+        task="noise:3x8x8:10",
+        processes=2,
+    )
+    file = sweep(plan)
+    values = file.column("deadly")
+    largest = int(np.argmax(sizes))
+    assert np.isnan(values[largest])
+    assert np.delete(values, largest).tolist() == [size for i, size in enumerate(sizes) if i != largest]
+    assert file.failures("deadly") == {"the worker process died (exit code 9), 2 times": 1}
+
+
+def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: Path) -> None:
+    block = (
+        "import sys\n"
+        "class Block:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in {'typer', 'rich', 'pandas', 'sklearn', 'pydantic', 'safetensors',\n"
+        "                                  'platformdirs', 'PIL', 'matplotlib', 'click'}:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Block())\n"
+        "from trainless.bench.plan import open_proxies, open_space, Plan\n"
+        "from trainless.bench.sweep import options\n"
+        "from trainless.bench.worker import work\n"
+        "open_proxies('all'), options(), open_space(Plan('x')), open_space(Plan('x', space='nb101'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_main_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--out", str(tmp_path), "--archs", "some", "--task", "noise:3x8x8:10"]) == 2
+    assert "expected canonical, all, sample:500 or a file that exists" in capsys.readouterr().err
+
+
+def test_a_time_limit_leaves_a_file_that_says_what_is_missing(tmp_path: Path) -> None:
+    plan = Plan(str(tmp_path), space_args=THIN, archs="sample:5", proxies="params", task="noise:3x8x8:10", limit_s=0.0)
+    file = sweep(plan)
+    assert np.isnan(file.values).all()
+    assert {file.reasons[code] for code in file.codes.ravel()} == {"not scored"}
+
+
+def test_journals_survive_a_line_cut_short(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "w00")
+    journal.write("a|b,c", [Record("a|b,c", "snip", 1.25, True, ms=2.0), Record("x", "zen", np.nan, True, "why, so")])
+    journal.close()
+    with next(tmp_path.glob("journal-*.csv")).open("a") as file:
+        file.write("d,snip,0,3.")
+    known = read_known(tmp_path)
+    assert known.values == {("snip", 0): {"a|b,c": (1.25, "ok")}, ("zen", 0): {"a|b,c": (pytest.approx(np.nan, nan_ok=True), "why, so")}}  # fmt: skip
+    second = Journal(tmp_path, "w00")
+    second.write("d", [Record("d", "snip", 3.5, True)])
+    second.close()
+    assert read_known(tmp_path).values["snip", 0]["d"] == (3.5, "ok")
+
+
+def test_score_files_round_trip(tmp_path: Path) -> None:
+    values = np.array([[[1.0, 2.0], [np.nan, 4.0]], [[5.0, np.nan], [7.0, 9.0]]])
+    codes = np.array([[[0, 0], [2, 0]], [[0, 1], [0, 0]]], np.uint16)
+    file = ScoreFile(("a", "b"), ("snip", "zen"), (0, 3), values, codes, ("ok", "not scored", "no graph"), np.ones(2))
+    file.write(tmp_path / "scores.npz")
+    read = read_scores(tmp_path / "scores.npz")
+    np.testing.assert_array_equal(read.values, values)
+    assert read.values.dtype == np.float32
+    np.testing.assert_array_equal(read.column("snip"), [1.5, np.nan])
+    assert read.column("zen", 3).tolist() == [4.0, 9.0]
+    assert read.failures("zen") == {"no graph": 1}
+    assert known_from(read).missing("b", [("snip", 3), ("zen", 3)]) == [("snip", 3)]
+    with pytest.raises(UnknownName, match="'naswot' was not scored"):
+        read.column("naswot")
+    with pytest.raises(InputError, match="seed 1 was asked for; expected one of 0, 3"):
+        read.column("zen", 1)
+    (tmp_path / "wrong.npz").write_text("no")
+    with pytest.raises(InputError, match="not a file of scores"):
+        read_scores(tmp_path / "wrong.npz")
+
+
+def test_large_values_keep_double_precision(tmp_path: Path) -> None:
+    file = ScoreFile(("a",), ("synflow",), (0,), np.array([[[1e60]]]), np.zeros((1, 1, 1), np.uint16))
+    file.write(tmp_path / "scores.npz")
+    assert read_scores(tmp_path / "scores.npz").column("synflow").tolist() == [1e60]
+
+
+def test_plans_are_read(tmp_path: Path) -> None:
+    space = open_space(Plan("x", space_args="channels=8"))
+    assert space == NasBench201(8)
+    listed = tmp_path / "archs.txt"
+    listed.write_text("\n".join([space.format((1,) * 6), "", space.format((3,) * 6), space.format((1,) * 6)]))
+    assert open_archs(str(listed), space) == [(1,) * 6, (3,) * 6]
+    assert len(set(open_archs("sample:100", space))) == 100
+    with pytest.raises(InputError, match="too many to go through"):
+        open_archs("all", open_space(Plan("x", space="darts")))
+    with pytest.raises(InputError, match="expected a number of at least 1"):
+        open_archs("sample:0", space)
+    with pytest.raises(InputError, match="expected noise:SHAPE:CLASSES"):
+        open_task("noise:3xx8")
+    with pytest.raises(InputError, match="there is no file"):
+        proxy_in_file("nowhere.py:mine")
+    (tmp_path / "plainfile.py").write_text("mine = 3")
+    with pytest.raises(InputError, match="has no proxy 'mine'"):
+        open_proxies(f"{tmp_path / 'plainfile.py'}:mine")
+
+
+def test_bytes_are_normalised_and_floats_are_not(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (20, 3, 4, 4), np.uint8), np.arange(20) % 5
+    np.savez(tmp_path / "bytes.npz", x=x, y=y)
+    np.savez(tmp_path / "floats.npz", x=x.astype(np.float32), y=y)
+    inputs, _ = open_task(str(tmp_path / "bytes.npz")).tensors("train")
+    assert inputs.mean().abs() < 1e-5
+    task = open_task(str(tmp_path / "floats.npz"))
+    np.testing.assert_array_equal(task.tensors("train")[0].numpy(), x.astype(np.float32))
+    assert task.target.outputs == 5
+    np.savez(tmp_path / "other.npz", a=x)
+    with pytest.raises(InputError, match="expected arrays x"):
+        open_task(str(tmp_path / "other.npz"))
+
+
+def test_journal_columns_are_plain_csv(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "w")
+    journal.write("a", [Record("a", "snip", 0.1, True, ms=1.0)])
+    journal.close()
+    rows = list(csv.DictReader((tmp_path / "journal-w-0.csv").read_text().splitlines()))
+    assert rows == [{"arch": "a", "proxy": "snip", "seed": "0", "value": "0.1", "status": "ok", "ms": "1.000"}]

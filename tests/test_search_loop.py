@@ -1,0 +1,320 @@
+"""``search``: every searcher by one loop, the same result however it comes about."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trainless as tl
+from tests.engine.hostile import Hostile, Sum
+from trainless.core.arch import is_region
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.engine.executors import InProcess
+from trainless.engine.loop import Loop, drive
+from trainless.engine.measures import Lookup, Outcome
+from trainless.engine.signals import signal_for
+from trainless.ranking import LogSum, RankSum
+from trainless.run.search import search
+from trainless.run.trajectory import read
+from trainless.search.evolution import Evolution
+from trainless.search.searcher import Proposal
+from trainless.search.stopping import Budget
+from trainless.spaces.moves import enumerate_archs
+from trainless.spaces.nb201 import NasBench201
+
+SPACE, TASK = NasBench201(2, 1), Task.noise((3, 8, 8))
+SYNCHRONOUS = {"pmbga": {"batch": 5, "sets": 2}, "reinforce": {"batch": 5}, "nsga2": {"population": 6}}
+
+
+def board(path: Path) -> list[dict[str, str]]:
+    with (path / "leaderboard.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+class Slow(Sum):
+    """Takes its time, and says when it began."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.count = seconds, 0
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        self.count += 1
+        time.sleep(self.seconds)
+        return super().__call__(proposal)
+
+
+def test_the_verb_and_the_package_share_a_name() -> None:
+    from trainless.search.searcher import Told
+
+    assert Told is not None
+    found = tl.search(TASK, SPACE, "random", proxies="params", evaluations=3)
+    assert isinstance(found, tl.Found)
+    assert found.spent.evaluations == 3
+    assert SPACE.valid(found.best)
+
+
+def test_the_run_folder(tmp_path: Path) -> None:
+    limit = SPACE.counts((3, 1, 1, 1, 1, 1), TASK).flops
+    found = search(
+        TASK, SPACE, proxies="params,naswot", ranking=RankSum(("naswot",)), constraints={"flops": limit},
+        evaluations=12, batch=8, out=tmp_path / "run",
+    )  # fmt: skip
+    rows = board(tmp_path / "run")
+    assert [row["rank"] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
+    assert list(rows[0]) == ["rank", "arch", "params", "naswot", "flops", "layers", "status"] or list(rows[0]) == [
+        "rank", "arch", "params", "naswot", "params", "flops", "layers", "status",
+    ]  # fmt: skip
+    values = [float(row["naswot"]) for row in rows if row["naswot"]]
+    assert values == sorted(values, reverse=True)
+    assert all(int(row["flops"]) <= limit for row in rows)
+    archs = [SPACE.parse(row["arch"]) for row in rows]
+    assert len(set(map(SPACE.canonical, archs))) == len(archs)
+    steps = [line.step for line in read(tmp_path / "run" / "trajectory.jsonl") if line.step]
+    assert sum(len(step["candidates"]) for step in steps) == 12
+    assert set(steps[0]["scores"]) == {"params", "naswot"}
+    assert found.end == "budget"
+    configuration = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert configuration["task"]["fingerprint"] == TASK.fingerprint
+
+
+def test_infeasible_candidates_are_never_measured() -> None:
+    seen = []
+
+    class Noting(Sum):
+        def __call__(self, proposal: Proposal) -> Outcome:
+            seen.append(proposal.arch)
+            return super().__call__(proposal)
+
+    most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
+    for searcher in ("random", "evolution", "reinforce", "pmbga", "local", "nsga2"):
+        search(TASK, SPACE, searcher, measure=Noting(), constraints={"params": most}, evaluations=60)
+    assert len(set(seen)) > 5
+    assert all(SPACE.counts(arch, TASK).params <= most for arch in seen)
+
+
+def test_twins_are_measured_once() -> None:
+    measure = Slow(0.0)
+    found = search(TASK, SPACE, "random", measure=measure, evaluations=400)
+    assert measure.count == len(found.places) < 400
+    assert len({SPACE.canonical(place.arch) for place in found.places}) == len(found.places)
+
+
+@pytest.mark.parametrize("searcher", SYNCHRONOUS)
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, searcher: str) -> None:
+    def run(out: str, evaluations: int, measure=None) -> None:
+        search(
+            TASK, SPACE, searcher, measure=measure or Sum(), searcher_args=SYNCHRONOUS[searcher],
+            evaluations=evaluations, out=tmp_path / out, seed=4,
+        )  # fmt: skip
+
+    class Interrupted(Sum):
+        left = 13
+
+        def __call__(self, proposal: Proposal) -> Outcome:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().__call__(proposal)
+
+    run("whole", 40)
+    with pytest.raises(KeyboardInterrupt):
+        run("parts", 40, Interrupted())
+    assert board(tmp_path / "parts")
+    run("parts", 40)
+    assert (tmp_path / "parts/leaderboard.csv").read_bytes() == (tmp_path / "whole/leaderboard.csv").read_bytes()
+    run("extended", 20)
+    run("extended", 40)
+    assert (tmp_path / "extended/leaderboard.csv").read_bytes() == (tmp_path / "whole/leaderboard.csv").read_bytes()
+
+
+def test_the_first_ctrl_c_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    measure, noticed = Slow(0.2), []
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        search(TASK, SPACE, "random", measure=measure, evaluations=50, out=tmp_path, notice=lambda: noticed.append(1))
+    assert noticed == [1]
+    assert len(board(tmp_path)) == measure.count  # nothing that was begun is lost
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("searcher", ["pmbga", "random"])
+def test_two_workers_give_the_same_leaderboard(tmp_path: Path, searcher: str) -> None:
+    for workers in (1, 2):
+        search(
+            TASK, NasBench201(4, 1), searcher, proxies="snip,naswot", ranking=LogSum({"snip": 1.0, "naswot": 1.0}),
+            evaluations=20, batch=16, workers=workers, out=tmp_path / str(workers),
+            searcher_args=SYNCHRONOUS.get(searcher),
+        )  # fmt: skip
+    assert (tmp_path / "1/leaderboard.csv").read_bytes() == (tmp_path / "2/leaderboard.csv").read_bytes()
+
+
+def test_in_flight_proposals_are_told_in_their_order() -> None:
+    class Backwards:
+        """Two at a time; the second comes back first."""
+
+        slots = 2
+
+        def __init__(self) -> None:
+            self.jobs: list[tuple[int, Proposal]] = []
+            self.most = 0
+
+        def submit(self, ticket: int, proposal: Proposal) -> None:
+            self.jobs.append((ticket, proposal))
+            self.most = max(self.most, len(self.jobs))
+
+        def next(self) -> tuple[int, Outcome]:
+            ticket, proposal = self.jobs.pop()
+            return ticket, Outcome({"sum": float(sum(proposal.arch))})
+
+        def close(self, *, now: bool = False) -> None:
+            pass
+
+    def loop(ahead: int) -> Loop:
+        return Loop(Evolution(SPACE, seed=1, population=4), signal_for(None, {"sum": True}), lambda arch: arch, ahead)
+
+    executor, steps = Backwards(), []
+    first, again = loop(2), loop(2)
+    drive(first, executor, Budget(30), write=steps.append)
+    drive(again, InProcess(Sum()), Budget(30), write=lambda step: None)
+    assert executor.most == 2
+    assert first.searcher.state() == again.searcher.state()
+    assert [step.number for step in steps] == list(range(1, 31))
+
+
+def test_budgets(tmp_path: Path) -> None:
+    archs = list(enumerate_archs(SPACE))
+    table = Lookup("accuracy", archs, {1.0: np.array([float(sum(arch)) for arch in archs])}, np.full(len(archs), 3.0))
+    found = search(TASK, SPACE, "random", measure=table, simulated=10, out=tmp_path)
+    assert found.spent.simulated == 9.0
+    assert found.spent.evaluations == 3
+    start = time.monotonic()
+    found = search(TASK, SPACE, "random", measure=Slow(0.05), time="300ms")
+    assert 3 <= found.spent.evaluations <= 7
+    assert time.monotonic() - start < 3
+    assert found.end == "budget"
+    assert search(TASK, SPACE, "random", measure=Slow(0.1), time=0.35, searcher_args={}).spent.seconds >= 0.35
+
+
+def test_multi_fidelity_costs_what_it_costs() -> None:
+    archs = list(enumerate_archs(SPACE))
+    worth = np.array([float(sum(arch)) for arch in archs])
+    table = Lookup("accuracy", archs, {0.06: worth / 2, 1 / 3: worth / 1.5, 1.0: worth}, np.full(len(archs), 90.0))
+    found = search(TASK, SPACE, "hyperband", measure=table, searcher_args={"iterations": 1})
+    # nine at 1/9 (recorded after 1/3 of training), three at 1/3, one at 1: 9·30 + 3·30 + 90
+    assert found.spent.simulated == pytest.approx(450.0)
+    assert found.end == "finished"
+    assert found.places[0].fidelity == 1.0
+
+
+def test_a_failed_candidate_ends_nothing() -> None:
+    found = search(
+        TASK, SPACE, "evolution", measure=Hostile(), evaluations=1, seed=2, searcher_args={"draw": lambda rng: (4,) * 6}
+    )
+    assert math.isnan(found.places[0].scores["sum"])
+    assert "bad network definition" in found.places[0].failures["sum"]
+
+
+def test_objectives_are_told_as_columns(tmp_path: Path) -> None:
+    found = search(
+        TASK, SPACE, "nsga2", measure=Sum(), objectives=["flops"], evaluations=40, out=tmp_path,
+        searcher_args={"population": 10},
+    )  # fmt: skip
+    step = next(line.step for line in read(tmp_path / "trajectory.jsonl") if line.step)
+    assert set(step["told"]) == {"sum", "flops"}
+    flops = [SPACE.counts(tuple(arch), TASK).flops for arch in step["candidates"]]
+    assert step["told"]["flops"] == [-float(count) for count in flops]
+    assert found.places
+
+
+def test_assistance_by_a_proxy() -> None:
+    found = search(TASK, SPACE, "g_rs", measure=Sum(), assist="params", evaluations=15, searcher_args={"pool": 40})
+    plain = search(TASK, SPACE, "random", measure=Sum(), evaluations=15)
+
+    def size(result: tl.Found) -> float:
+        return float(np.mean([place.costs["params"] for place in result.places]))
+
+    assert size(found) > size(plain)
+    with pytest.raises(InputError, match="g_rs is assisted by a proxy"):
+        search(TASK, SPACE, "g_rs", measure=Sum(), evaluations=1)
+
+
+def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
+    def run(out: str, seed: int, parent=None) -> list[list[int]]:
+        search(TASK, SPACE, "evolution", proxies="params", evaluations=30, seed=seed, out=tmp_path / out, parent=parent)
+        lines = read(tmp_path / out / "trajectory.jsonl")
+        return [line.step["candidates"][0] for line in lines if line.step]
+
+    parent = run("parent", 0)
+    child, sibling = (run(f"child{seed}", seed, (tmp_path / "parent", 20)) for seed in (7, 8))
+    assert child[:20] == sibling[:20] == parent[:20]
+    assert child[20:] != sibling[20:] != parent[20:]
+    assert run("child7", 7, (tmp_path / "parent", 20)) == child  # again: it is finished
+    assert json.loads((tmp_path / "child7/run.json").read_text())["parent"]["step"] == 20
+    with pytest.raises(InputError, match="a fork changes the seed alone"):
+        search(
+            TASK, SPACE, "random", proxies="params", evaluations=3, out=tmp_path / "no", parent=(tmp_path / "parent", 2)
+        )
+    with pytest.raises(InputError, match="the run to fork itself"):
+        run("parent", 1, (tmp_path / "parent", 2))
+
+
+def test_pruning_ends_in_a_single_path_in_the_expected_number_of_rounds(tmp_path: Path) -> None:
+    """Five options less ``none``, one closed per edge and round: three rounds of 1 + 24, 1 + 18 and 1 + 12 regions."""
+    task = Task.noise((3, 16, 16))
+    found = search(
+        task, NasBench201(4, 1), "prune", ranking="te-nas", evaluations=200, batch=8, out=tmp_path,
+    )  # fmt: skip
+    assert found.end == "finished"
+    assert found.steps == 3
+    assert found.spent.evaluations == 25 + 19 + 13
+    assert len(found.places) == 1
+    assert found.places[0].arch == NasBench201().canonical(found.best)
+    candidates = next(line.step for line in read(tmp_path / "trajectory.jsonl") if line.step)["candidates"]
+    assert candidates[0] == [[1, 2, 3, 4]] * 6
+    assert is_region(tuple(frozenset(part) for part in candidates[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["ecg-sim", "digits", "nodule-sim"])
+@pytest.mark.parametrize("searcher", ["teacup_reinforce", "pmbga", "prune"])
+def test_teacups_searchers_run_on_its_kinds_of_data(task: str, searcher: str) -> None:
+    found = search(
+        tl.task(task), NasBench201(3, 1), searcher, ranking="teacup", batch=4,
+        evaluations=57 if searcher == "prune" and task == "digits" else 12,
+    )  # fmt: skip
+    assert found.spent.evaluations >= 12
+    assert NasBench201().valid(found.best)
+    assert any(math.isfinite(value) for place in found.places for value in place.scores.values())
+
+
+def test_an_optuna_sampler_is_a_searcher_too() -> None:
+    pytest.importorskip("optuna")
+    found = search(TASK, SPACE, "optuna", measure=Sum(), evaluations=12)
+    assert found.spent.evaluations == 12
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to search by was given"):
+        search(TASK, SPACE, evaluations=1)
+    with pytest.raises(InputError, match="a measure was given together with proxies"):
+        search(TASK, SPACE, measure=Sum(), proxies="params")
+    with pytest.raises(InputError, match="workers=0"):
+        search(TASK, SPACE, measure=Sum(), workers=0, ahead=1)
+    with pytest.raises(InputError, match="evolution cannot be made with"):
+        search(TASK, SPACE, measure=Sum(), searcher_args={"populaton": 3})
+    with pytest.raises(InputError, match="this searcher follows one signal and was told 2"):
+        search(TASK, SPACE, "random", proxies="params,flops", evaluations=2)
+    with pytest.raises(InputError, match="ahead=0"):
+        search(TASK, SPACE, "random", measure=Sum(), ahead=0, evaluations=1, out=tmp_path)

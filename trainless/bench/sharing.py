@@ -1,0 +1,59 @@
+"""Letting several processes share one GPU at the same time, by NVIDIA's multi-process service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+CONTROL = "nvidia-cuda-mps-control"
+FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+
+
+@contextmanager
+def shared_gpu(wanted: bool = True) -> Iterator[bool]:
+    """Start the service in a folder of its own and stop it afterwards; does nothing where there is none.
+
+    Processes started inside find it by their environment. Yields whether it runs.
+
+    Example:
+        >>> with shared_gpu(False) as running:
+        ...     running
+        False
+    """
+    control = shutil.which(CONTROL) if wanted else None
+    if control is None:
+        yield False
+        return
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder, environment(dict.fromkeys(FOLDERS, folder)):
+        started = subprocess.run([control, "-d"], capture_output=True, check=False)  # noqa: S603 - no shell
+        try:
+            yield started.returncode == 0
+        finally:
+            subprocess.run([control], input=b"quit\n", capture_output=True, check=False)  # noqa: S603 - no shell
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the block; all as they were afterwards.
+
+    Example:
+        >>> with environment({"TRAINLESS_DOCTEST": "1"}):
+        ...     os.environ["TRAINLESS_DOCTEST"]
+        '1'
+        >>> "TRAINLESS_DOCTEST" in os.environ
+        False
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,215 @@
+"""Scoring a whole space: in many processes, on CPU or GPU, resumable, with every score journalled.
+
+Runs on a bare machine that has torch, numpy and scipy and nothing else::
+
+    python -m trainless.bench.sweep --space nb201 --archs canonical --proxies all --init paper --task cifar10.npz \
+        --seeds 0 --processes 14 --device cuda --limit-s 540 --out sweep
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainless.bench.crew import Crew
+from trainless.bench.journal import Known, read_known
+from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task
+from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.sharing import environment, shared_gpu
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.task import Task
+from trainless.engine.asked import data_for, init_named, setting_for
+from trainless.proxies.proxy import Proxy, registry
+from trainless.spaces.protocol import Space, key
+
+TICK = 10.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is: archs done in this run and in all, how many there are, and archs per second."""
+
+    done: int
+    total: int
+    seconds: float
+    rate: float
+
+
+Report = Callable[[Progress], None]
+
+
+def sweep(plan: Plan, report: Report | None = None, tick: float = TICK) -> ScoreFile:
+    """Score every arch of a plan and write ``scores.npz``; what the folder's journals hold is not computed again.
+
+    Archs are taken in a shuffled order, so a sweep that was stopped is a fair sample.
+
+    Args:
+        plan: What to do.
+        report: Called about every ``tick`` seconds and at the end.
+        tick: Seconds between reports.
+    """
+    started = time.monotonic()
+    init_named(plan.init)
+    space, task, proxies = open_space(plan), open_task(plan.task), open_proxies(plan.proxies)
+    space.check(task)
+    folder = Path(plan.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    _require_same(folder, _identity(plan, space, task))
+    archs = [space.format(arch) for arch in open_archs(plan.archs, space)]
+    pairs = [(proxy.name, seed) for proxy in proxies for seed in plan.seeds]
+    known = read_known(folder)
+    order = np.random.default_rng(0).permutation(len(archs))
+    jobs = deque((archs[i], wanted) for i in order if (wanted := known.missing(archs[i], pairs)))
+    before, total = len(archs) - len(jobs), len(archs)
+
+    def tell(done: int, rate: float) -> None:
+        if report is not None:
+            report(Progress(before + done, total, time.monotonic() - started, rate))
+
+    run = _run(plan, jobs, started + plan.limit_s, tell, tick)
+    _append(folder, run)
+    file = _merged(read_known(folder), archs, proxies, plan, space, task)
+    file.write(folder / "scores.npz")
+    return file
+
+
+def _run(plan: Plan, jobs: deque[Any], deadline: float, tell: Callable[[int, float], None], tick: float) -> Any:
+    """Do the jobs, and say how that went."""
+    start, wanted = time.monotonic(), len(jobs)
+    cuda = plan.device.startswith("cuda")
+    with shared_gpu(cuda) as shared, environment({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}):
+        crew = Crew(plan, jobs, min(plan.processes, max(1, wanted)))
+        done, rate = crew.run(deadline, tell, tick) if wanted else (0, 0.0)
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "processes": plan.processes,
+        "mps": shared,
+        "proxies": plan.proxies,
+        "seeds": list(plan.seeds),
+        "archs": done,
+        "of": wanted,
+        "seconds": round(time.monotonic() - start, 1),
+        "archs_per_s": round(rate, 3),
+    }
+
+
+def _identity(plan: Plan, space: Space, task: Task) -> dict[str, Any]:
+    """What all scores of one folder have in common."""
+    return {
+        "space": key(space),
+        "task": task.name,
+        "fingerprint": task.fingerprint,
+        "init": plan.init,
+        "batch": plan.batch,
+        "device": plan.device.partition(":")[0],
+    }
+
+
+def _require_same(folder: Path, identity: dict[str, Any]) -> None:
+    path, merged = folder / "settings.json", folder / "scores.npz"
+    if path.exists():
+        held = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        held = read_scores(merged).settings if merged.exists() else identity
+        path.write_text(json.dumps({name: held.get(name) for name in identity}, indent=1), encoding="utf-8")
+    for name, value in identity.items():
+        if held.get(name) != value:
+            raise InputError(
+                f"{folder} holds a sweep with {name} {held.get(name)!r}, but {value!r} was given: choose another folder"
+            )
+
+
+def _append(folder: Path, run: dict[str, Any]) -> None:
+    path, merged = folder / "runs.json", folder / "scores.npz"
+    if path.exists():
+        runs = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        runs = read_scores(merged).environment.get("runs", []) if merged.exists() else []
+    path.write_text(json.dumps([*runs, run], indent=1), encoding="utf-8")
+
+
+def _merged(
+    known: Known, archs: list[str], proxies: Sequence[Proxy], plan: Plan, space: Space, task: Task
+) -> ScoreFile:
+    """Everything that the folder holds: earlier runs may have had other proxies and seeds."""
+    names = dict.fromkeys([*(proxy.name for proxy in proxies), *(name for name, _ in known.values)])
+    seeds = sorted({*plan.seeds, *(seed for _, seed in known.values)})
+    all_archs = dict.fromkeys([*archs, *(arch for rows in known.values.values() for arch in rows)])
+    data = data_for(plan.batch or None, task, [], "cpu")
+    described = {
+        name: {
+            "higher_is_better": registry[name].higher_is_better,
+            "paper": registry[name].paper,
+            "version": registry[name].version,
+            "setting": setting_for(registry[name], init_named(plan.init), data).describe(),
+        }
+        for name in names
+        if name in registry
+    }
+    runs = json.loads((Path(plan.out) / "runs.json").read_text(encoding="utf-8"))
+    return dataclasses.replace(
+        known.to_file(list(all_archs), list(names), seeds),
+        settings={**_identity(plan, space, task), "archs": plan.archs, "proxies": described},
+        environment={"runs": runs},
+    )
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line of ``python -m trainless.bench.sweep``."""
+    parser = argparse.ArgumentParser(prog="python -m trainless.bench.sweep", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", required=True, help="folder of journals and scores.npz")
+    parser.add_argument("--space", default="nb201")
+    parser.add_argument("--space-args", default="", help="name=value,name=value")
+    parser.add_argument("--archs", default="canonical", help="canonical, all, sample:500 or a file")
+    parser.add_argument("--proxies", default="all", help="all, names with commas, or file.py:name")
+    parser.add_argument("--init", default="paper", help="paper or own")
+    parser.add_argument("--batch", type=int, default=0, help="0: each proxy's own")
+    parser.add_argument("--task", default="noise:3x32x32:10", help="file.npz, noise:3x32x32:10 or a name")
+    parser.add_argument("--seeds", default="0", help="0,1,2")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--limit-s", type=float, default=math.inf)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sweep from the command line; progress goes to standard output."""
+    given = vars(options().parse_args(arguments))
+    try:
+        plan = Plan(**{**given, "seeds": tuple(int(seed) for seed in given["seeds"].split(","))})
+        file = sweep(plan, _say)
+    except (TrainlessError, ValueError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    run = file.environment["runs"][-1]
+    sys.stdout.write(
+        f"{run['archs']} of {run['of']} archs in {run['seconds']} s by {run['processes']} processes on"
+        f" {run['device']}: {run['archs_per_s']} archs/s\n"
+    )
+    return 0
+
+
+def _say(progress: Progress) -> None:
+    sys.stdout.write(
+        f"{progress.seconds:6.0f} s  {progress.done}/{progress.total} archs  {progress.rate:.2f} archs/s\n"
+    )
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

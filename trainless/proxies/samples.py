@@ -1,0 +1,110 @@
+"""Measures of our own for rankings: what the shared passes already hold, read off at hardly any further cost."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from trainless.core.errors import Unscorable
+from trainless.probe.blocks import block_covariances, blocks
+from trainless.probe.kernels import sample_statistics
+from trainless.probe.probe import Probe
+from trainless.probe.record import trace
+from trainless.proxies.proxy import proxy
+from trainless.proxies.zerocost import response_diversity
+
+PAPER = "trainless"
+
+
+@proxy(higher_is_better=True, labels=True, paper=PAPER)
+def sample_zico(p: Probe) -> float:
+    """Steadiness of the gradients over single samples, each normalised alone, summed in logs over layers.
+
+    Σ_l log Σ_θ∈l mean_i |g_i| / std_i |g_i|, g_i the gradient of sample i's loss.
+
+    ZiCo's idea without its weakness: 64 samples say more about a deviation than two mini-batches, whose difference
+    is rounding noise where it is small.
+
+    Fails:
+        No gradient reaches the weights; batch norm that sees a single value per channel and sample.
+    """
+    steadiness = [float(value) for value in sample_statistics(p.at(norm="isolated"), "loss").steadiness.values()]
+    if not any(value > 0 for value in steadiness):
+        raise Unscorable("no gradient reaches the weights")
+    return math.fsum(math.log(value) for value in steadiness if value > 0)
+
+
+@proxy(higher_is_better=True, paper=PAPER)
+def isolated_jacov(p: Probe) -> float:
+    """Jacov with every sample normalised alone: responses differ by the network, not by who shares the batch.
+
+    As ``jacov``, of ∂(Σ outputs)/∂x with isolated norms.
+
+    Fails:
+        No gradient reaches an input; token inputs; batch norm that sees a single value per channel and sample.
+    """
+    q = p.at(norm="isolated")
+    if not trace(q).x.requires_grad:
+        raise Unscorable("the inputs are tokens: there is no gradient with respect to them")
+    return response_diversity(sample_statistics(q, "outputs").x)
+
+
+@proxy(higher_is_better=True, paper=PAPER)
+def layer_entropy(p: Probe) -> float:
+    """How evenly the layers share the tangent kernel: no layer learns alone.
+
+    −Σ_l π_l log π_l, π_l the share of layer l in the kernel's trace, the classifier left out.
+
+    Fails:
+        No gradient reaches the weights.
+    """
+    traces = torch.stack(list(sample_statistics(p.at(norm="isolated"), "outputs").traces.values())[::-1][:-1])
+    return _entropy(traces.double().cpu())
+
+
+@proxy(higher_is_better=True, paper=PAPER)
+def block_meco(p: Probe) -> float:
+    """Independence of the channels of every block's output over the whole batch.
+
+    Σ_blocks λ_min of the channels' correlation over all samples and positions; MeCo on blocks instead of on every
+    module, and on a batch instead of on one sample.
+
+    Fails:
+        The network has no blocks with channels.
+    """
+    return math.fsum(_smallest(covariance) for covariance in block_covariances(p))
+
+
+@proxy(higher_is_better=True, paper=PAPER)
+def feature_rank(p: Probe) -> float:
+    """Effective rank of the samples at the last block: how many directions tell them apart.
+
+    Entropy of the eigenvalues of the samples' cosine matrix, features centred over the batch.
+
+    Fails:
+        All samples have the same features.
+    """
+    rows = blocks(p)[-1].output.detach().flatten(1)
+    rows = rows - rows.mean(0)
+    norms = rows.norm(dim=1, keepdim=True)
+    if not bool((norms > 0).all()):
+        raise Unscorable("a sample's features equal the mean: it has no direction")
+    rows = rows / norms
+    return _entropy(torch.linalg.eigvalsh((rows @ rows.T).double().cpu()).clamp_min(0))
+
+
+def _entropy(weights: Tensor) -> float:
+    total = weights.sum()
+    if not float(total) > 0:
+        raise Unscorable("no gradient reaches the weights")
+    share = weights[weights > 0] / total
+    return float(-(share * share.log()).sum())
+
+
+def _smallest(covariance: Tensor) -> float:
+    """The smallest eigenvalue of the correlation; a constant channel correlates with nothing."""
+    deviation = covariance.diagonal().clamp_min(0).sqrt()
+    scale = torch.where(deviation > 0, 1 / deviation, 0)
+    return float(torch.linalg.eigvalsh(covariance * scale[:, None] * scale[None])[0].clamp_min(0))
