@@ -144,6 +144,31 @@ class Attention(nn.Module):
         return self.head((x + self.mix(x)).mean(1))
 
 
+class TimeFirst(nn.Module):
+    """Tokens before samples inside: the first axis of its layers is not the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.act, self.head = nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.act(self.inner(x.permute(2, 0, 1))).mean(0))
+
+
+class Unusual(nn.Module):
+    """Layers that few recorders know: transposed, spectrally normed, learnt rectifier, instance norm, an idle one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.ConvTranspose2d(2, 4, 3, 2)
+        self.bound = nn.utils.parametrizations.spectral_norm(nn.Conv2d(4, 4, 3, padding="same"))
+        self.norm, self.act = nn.InstanceNorm2d(4, affine=True), nn.PReLU()
+        self.idle, self.head = nn.Linear(5, 5), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.act(self.norm(self.bound(self.up(x)))).mean((2, 3)))
+
+
 class Recurrent(nn.Module):
     """An LSTM over a signal, and its last state."""
 
@@ -202,6 +227,8 @@ CASES: tuple[Case, ...] = (
     Case("functional-dropout", _images(), FunctionalDropout),
     Case("packed-attention", _SIGNAL, lambda: Attention(packed=True)),
     Case("own-attention", _SIGNAL, lambda: Attention(packed=False)),
+    Case("time-first", _SIGNAL, TimeFirst),
+    Case("unusual-layers", _images(), Unusual),
     Case("lstm", _SIGNAL, Recurrent),
     Case("tokens", _tokens(), Language),
     Case("best-cell", _images(), _cell(3, 3, 3, 1, 3, 3)),

@@ -129,7 +129,7 @@ def test_a_large_state_is_written_as_often_as_it_is_worth(tmp_path: Path) -> Non
     lines = read(path)
     steps = sum(len(json.dumps(line.step)) for line in lines if line.step)
     assert 0 < sum(1 for line in lines if line.state) < 900
-    assert path.stat().st_size < 4 * steps + 900 * 16_384
+    assert path.stat().st_size < 4 * steps + 900 * 4096
     resumed = fresh(HistoryEvolution(SPACE, seed=0, population=8, evaluations=None))
     replay(resumed, lines)
     assert resumed.state() == loop.state()

@@ -47,7 +47,7 @@ def test_several_proxies_are_columns_and_stand_by_their_ranks() -> None:
 
 
 def naive_rank_sum(rows) -> list[float]:
-    """How many of those seen are better, summed over columns, per candidate seen."""
+    """The share of the space that is expected to be better, summed over columns, with its sign turned."""
 
     def better(one: float, other: float) -> bool:
         return not math.isnan(one) and (math.isnan(other) or one > other)
@@ -57,8 +57,8 @@ def naive_rank_sum(rows) -> list[float]:
         total = 0
         for name, up in UP.items():
             values = [row[name] if up else -row[name] for row in rows[:n]]
-            total += sum(better(value, values[-1]) for value in values[:-1])
-        out.append(-total / n)
+            total += 1 + sum(better(value, values[-1]) for value in values[:-1])
+        out.append(-total / (n + 1))
     return out
 
 
@@ -70,14 +70,16 @@ numbers = st.one_of(st.integers(-3, 3).map(float), st.just(math.nan))
 def test_a_ranking_is_the_rank_among_everything_seen(rows) -> None:
     assert told(signal_for(RankSum(("a", "b")), UP), rows) == pytest.approx(naive_rank_sum(rows))
     product = RankProduct(("a", "b"))
-    assert told(signal_for(product, UP), rows) == pytest.approx(told(Whole(product, UP), rows))
+    shift = [2 * math.log(n / (n + 1)) for n in range(1, len(rows) + 1)]
+    whole = [value + more for value, more in zip(told(Whole(product, UP), rows), shift, strict=True)]
+    assert told(signal_for(product, UP), rows) == pytest.approx(whole)
 
 
 def test_a_twin_that_comes_again_counts_once() -> None:
     signal = Relative(RankSum(("a",)), {"a": True})
     for key, value in (("x", 1.0), ("y", 2.0)):
         signal.tell(key, {"a": value})
-    assert [signal.tell("x", {"a": 1.0})["ranking"] for _ in range(3)] == [-0.5] * 3
+    assert [signal.tell("x", {"a": 1.0})["ranking"] for _ in range(3)] == [-2 / 3] * 3
     assert signal.best() == ("y", 0.0)
 
 
@@ -92,8 +94,7 @@ def test_lexicographic_orders_as_it_says() -> None:
     signal = signal_for(Lexicographic("a", "b"), {"a": True, "b": True})
     rows = [{"a": 1.0, "b": 0.9}, {"a": 2.0, "b": 0.1}, {"a": 1.0, "b": 0.1}]
     values = told(signal, rows)
-    assert values[0] == 0.0
-    assert values[2] == pytest.approx(math.log(1 / 3))
+    assert values == pytest.approx([math.log(1 / 2), math.log(2 / 3), math.log(1 / 4)])
     assert signal.best()[0] == 1
 
 
@@ -102,6 +103,8 @@ def test_pruning_is_told_the_proxies_of_a_ranking() -> None:
     assert signal.tell("x", {"a": 2.0, "b": 3.0}) == {"a": -2.0, "b": 3.0}  # the weights carry the directions
     signal = signal_for(RankSum(("a", "b")), UP, columns=True)
     assert signal.tell("x", {"a": 2.0, "b": 3.0}) == {"a": 2.0, "b": -3.0}
+    scores = scores_of({"x": {"a": 2.0, "b": 3.0}, "y": {"a": 1.0, "b": 4.0}}, UP)
+    np.testing.assert_array_equal(signal.standing(scores), [0, -2])  # the ranking's own order
 
 
 def test_a_ranking_needs_its_proxies() -> None:

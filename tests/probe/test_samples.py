@@ -82,26 +82,6 @@ def test_any_convolution(dims: int, options: dict, by: By, cache: int) -> None:
         torch.testing.assert_close(streamed(p, by)["0.weight"], expected @ expected.T)
 
 
-class TimeFirst(nn.Module):
-    """Tokens before samples inside: the first axis of its layers is not the batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.head = nn.Linear(2, 4), nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.inner(x.permute(2, 0, 1)).relu().mean(0))
-
-
-def test_layers_whose_first_axis_is_not_the_batch() -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        net, x = TimeFirst().double(), torch.randn(4, 2, 6, dtype=torch.float64)
-    p = Probe.of(net, (x, torch.tensor([0, 1, 2, 0])), Target("multiclass", 3))
-    for name, whole in naive.rows(p, weight_names(p), of="loss", joint=False).items():
-        torch.testing.assert_close(streamed(p, "entries")[name], whole @ whole.T)
-
-
 def test_returns_the_input_gradient() -> None:
     p = CASES[2].probe(4, double=True)
     found = stream(p, loss_cotangent(p), lambda name, block: None, "samples")

@@ -176,4 +176,4 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
     console().print(table)
     why = "the searcher has finished" if found.end == "finished" else "the budget is used up"
     typer.echo(f"{found.spent.evaluations} evaluations in {found.steps} steps, {found.spent.seconds:.1f} s: {why}.")
-    typer.echo(f"The searcher's choice is {space.format(found.best)}; everything is in {out}.")
+    typer.echo(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")

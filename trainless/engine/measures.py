@@ -120,7 +120,9 @@ class ByProxies:
         if self._path and self._store is None:
             self._store = SqliteStore(self._path)
         subject = Member(self.space, proposal.candidate)
-        records = list(evaluate([subject], self._data, self._found(), [self._seed], init=self._init, store=self._store))
+        records = evaluate(
+            [subject], self._data, self._found(), [self._seed], init=self._init, store=self._store, fbe=False
+        )
         found = {record.proxy: record for record in records}
         return Outcome(
             {name: found[name].value for name in self.higher_is_better},

@@ -73,13 +73,15 @@ class Pointwise:
 class Relative:
     """A rank among everything seen so far, as it is when a candidate arrives.
 
-    Sums of ranks are divided by the number of candidates seen, so that early and late ones compare; products of ranks
-    are so divided by definition.
+    What is told has to compare early candidates with late ones, so a rank becomes the share of the space that it makes
+    one expect: of n seen, the one with b better ones is expected to have (b + 1)/(n + 1) of all above it. A sum of
+    ranks is told as −Σ_p (b_p + 1)/(n + 1), a product as Σ_p log(rank_p/(n + 1)); so the first candidate is average,
+    not the best there can be. The order at any moment is the ranking's own, and so is the final one.
 
     Example:
         >>> signal = Relative(RankSum(("snip",)), {"snip": True})
-        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 2.0))]
-        [0.0, -0.5]
+        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 4.0))]
+        [-0.5, -0.3333333333333333]
     """
 
     def __init__(
@@ -97,7 +99,14 @@ class Relative:
             value = self._seen.add(values)
         else:
             value = self._seen.value(self._places[key])
-        return {self._name: value / len(self._seen) if isinstance(self._ranking, RankSum) else value}
+        return {self._name: self._expected(value)}
+
+    def _expected(self, value: float) -> float:
+        """A value among n as one among the n + 1 places that they leave for the next."""
+        parts, seen = len(self._ranking.parts), len(self._seen)
+        if isinstance(self._ranking, RankSum):
+            return (value - parts) / (seen + 1)
+        return value + parts * math.log(seen / (seen + 1))
 
     def standing(self, scores: Scores) -> Floats:
         """The ranking of the whole table."""
@@ -147,7 +156,11 @@ class Whole:
 
 
 class Columns:
-    """Several values at once, each turned so that higher is better; the standing is the sum of their ranks.
+    """Several values at once, each turned so that higher is better.
+
+    Args:
+        higher_is_better: The columns and their directions.
+        order: The signal of the final order; the sum of the columns' ranks by default.
 
     Example:
         >>> signal = Columns({"ntk_condition": False, "linear_regions": True})
@@ -155,27 +168,22 @@ class Columns:
         {'ntk_condition': -12.0, 'linear_regions': 40.0}
     """
 
-    def __init__(self, higher_is_better: Mapping[str, bool]) -> None:
+    def __init__(self, higher_is_better: Mapping[str, bool], order: Signal | None = None) -> None:
         self._directions = dict(higher_is_better)
-        self._ranks = Relative(RankSum(tuple(self._directions)), self._directions)
+        self._order = order or Relative(RankSum(tuple(self._directions)), self._directions)
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
         """The signed values."""
-        self._ranks.tell(key, values)
+        self._order.tell(key, values)
         return {name: values[name] if up else -values[name] for name, up in self._directions.items()}
 
     def standing(self, scores: Scores) -> Floats:
-        """Minus the sum of ranks over the columns."""
-        turned = [
-            Record(record.candidate, record.proxy, record.value, self._directions[record.proxy], record.status)
-            for record in scores
-            if record.proxy in self._directions
-        ]
-        return self._ranks.standing(Scores(turned))
+        """As the signal of the order has it."""
+        return self._order.standing(scores)
 
     def best(self) -> tuple[Hashable, float]:
-        """The lowest sum of ranks so far."""
-        return self._ranks.best()
+        """As the signal of the order has it."""
+        return self._order.best()
 
 
 def signal_for(
@@ -186,8 +194,7 @@ def signal_for(
     Args:
         ranking: The ranking; None for the measured values themselves.
         higher_is_better: The direction of each measured value.
-        columns: Tell the ranking's proxies instead of the ranking, as pruning needs, which ranks a region among those
-            of its own round.
+        columns: Tell the ranking's proxies instead of the ranking, to a searcher that ranks by itself.
         name: What to call the ranking.
 
     Example:
@@ -203,13 +210,14 @@ def signal_for(
         raise InputError(
             f"the ranking needs {missing[0]!r}, which is not measured: measure {', '.join(ranking.proxies)}"
         )
-    if columns:
-        return Columns(_directions(ranking, higher_is_better))
+    signal: Signal
     if isinstance(ranking, (LogSum, Fitted)):
-        return Pointwise(ranking, higher_is_better, name)
-    if isinstance(ranking, (RankSum, RankProduct, Lexicographic)):
-        return Relative(ranking, higher_is_better, name)
-    return Whole(ranking, higher_is_better, name)
+        signal = Pointwise(ranking, higher_is_better, name)
+    elif isinstance(ranking, (RankSum, RankProduct, Lexicographic)):
+        signal = Relative(ranking, higher_is_better, name)
+    else:
+        signal = Whole(ranking, higher_is_better, name)
+    return Columns(_directions(ranking, higher_is_better), signal) if columns else signal
 
 
 def _directions(ranking: Ranking, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:

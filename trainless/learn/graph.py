@@ -15,7 +15,8 @@ class GraphedStep:
     """Calls a step as it is a few times, records it, and from then on replays it for batches of the same shape.
 
     Args:
-        step: Forward, backward and optimiser step on a batch; returns the loss. It must not wait for the device.
+        step: Forward, backward and optimiser step on a batch; returns the loss without its graph. It
+            must not wait for the device.
     """
 
     def __init__(self, step: Step) -> None:
@@ -29,10 +30,8 @@ class GraphedStep:
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of a step on this batch; valid until the next call."""
         self.shape = self.shape or x.shape
-        if x.shape != self.shape:
-            return self.step(x, y)
-        self.calls += 1
-        if self.calls <= WARM:
+        self.calls += x.shape == self.shape
+        if x.shape != self.shape or self.calls <= WARM:
             return self._aside(x, y)
         if self.graph is None:
             self._record(x, y)
@@ -43,6 +42,7 @@ class GraphedStep:
         return self.loss
 
     def _aside(self, x: Tensor, y: Tensor) -> Tensor:
+        """The step as it is, on the stream that records, where autograd's nodes then live."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             loss = self.step(x, y)
@@ -52,6 +52,6 @@ class GraphedStep:
     def _record(self, x: Tensor, y: Tensor) -> None:
         self.x, self.y = x.clone(memory_format=torch.preserve_format), y.clone()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
             self.loss = self.step(self.x, self.y)
         self.graph = graph

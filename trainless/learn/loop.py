@@ -135,7 +135,7 @@ class _Loop:
         _seed_step(self.source, self.seed, progress.epoch, progress.step)
         _set_rate(progress.optimiser, learning_rate(self.recipe, progress.epoch + progress.step / self.steps))
         x = self.precision.arrange(augment(x, self.recipe.augmentation, self.source))
-        progress.total += self.update(x, y).detach() * len(x)
+        progress.total += self.update(x, y) * len(x)
 
     def _update(self, x: Tensor, y: Tensor) -> Tensor:
         """One step of the optimiser on a batch."""
@@ -148,7 +148,7 @@ class _Loop:
         if self.recipe.clip:
             nn.utils.clip_grad_norm_(progress.net.parameters(), self.recipe.clip)
         progress.optimiser.step()
-        return loss
+        return loss.detach()
 
     def _validate(self, seconds: float) -> None:
         progress = self.progress

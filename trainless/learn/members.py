@@ -62,7 +62,7 @@ def member_from_json(data: Mapping[str, Any]) -> Member:
     """Read what ``Member.to_json`` wrote."""
     try:
         arch = tuple(int(option) for option in data["arch"])
-        parameters = tuple(dict(data["parameters"]).items())
+        parameters = tuple((name, _frozen(value)) for name, value in dict(data["parameters"]).items())
         return Member(str(data["space"]), parameters, arch, int(data["seed"]), recipe_from_json(data["recipe"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"a stored member cannot be read ({error}): train it again") from error
@@ -114,18 +114,32 @@ def train_member(
     *,
     device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
+    interval: float = 20.0,
     report: Report | None = None,
     chosen: Space | None = None,
 ) -> Trained:
     """Build and train a member; goes on from the checkpoint where there is one."""
-    net = build(member, task, chosen)
-    return train(net, task, member.recipe, seed=member.seed, device=device, checkpoint=checkpoint, report=report)
+    return train(
+        build(member, task, chosen),
+        task,
+        member.recipe,
+        seed=member.seed,
+        device=device,
+        checkpoint=checkpoint,
+        interval=interval,
+        report=report,
+    )
 
 
 def healthy(trained: Sequence[Trained]) -> tuple[list[Trained], dict[int, str]]:
     """Those that can be averaged, and why the others cannot, by their number."""
     failures = {number: one.status for number, one in enumerate(trained) if one.failed}
     return [one for one in trained if not one.failed], failures
+
+
+def _frozen(value: Any) -> Any:
+    """JSON's lists as the tuples that they were."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _parameters(chosen: Space) -> tuple[tuple[str, Any], ...]:

@@ -45,7 +45,7 @@ def outputs_alike(p: Probe) -> Tensor:
         try:
             with _OneChannel():
                 return run(p.net, p.weights, p.x)
-        except _Different:
+        except (_Different, RuntimeError, ValueError):  # a module may insist on its number of channels
             return run(p.net, p.weights, p.x)
 
 
@@ -62,7 +62,7 @@ class _OneChannel(TorchFunctionMode):
             return _linear(*args, **kwargs)
         if func is F.batch_norm:
             return _batch_norm(*args, **kwargs)
-        if func in (Tensor.flatten, torch.flatten) and (args[1:] == (1,) or kwargs == {"start_dim": 1}):
+        if func in (Tensor.flatten, torch.flatten) and (args[1:] in ((1,), (1, -1)) or kwargs == {"start_dim": 1}):
             return func(*args, **kwargs)
         if func in (Tensor.view, Tensor.reshape) and len(args) == 3 and args[1:] == (len(args[0]), -1):
             return func(*args, **kwargs)

@@ -24,6 +24,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from trainless.core.errors import Unscorable
+from trainless.probe.structure import modules
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
 SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
@@ -86,7 +87,7 @@ def normalised(
     """
     changed: list[nn.Module] = []
     try:
-        for name, module in net.named_modules():
+        for name, module in modules(net):
             if isinstance(module, _BatchNorm):
                 own: Norm = "batch" if any(fnmatch.fnmatch(name, pattern) for pattern in kept) else mode
                 module.forward = functools.partial(_apply, own, observe, module)  # type: ignore[method-assign]

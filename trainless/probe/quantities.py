@@ -12,6 +12,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import Layer, trace
+from trainless.probe.structure import modules
 
 _NOT_WEIGHTS = (_BatchNorm, *SAMPLE_NORMS, nn.Embedding, nn.EmbeddingBag)
 
@@ -21,7 +22,7 @@ def weight_names(p: Probe) -> tuple[str, ...]:
     """The matrices and kernels that a network multiplies by, in its own order: no biases, norms or embeddings."""
     excluded = {
         f"{name}.{own}" if name else own
-        for name, module in p.net.named_modules()
+        for name, module in modules(p.net)
         if isinstance(module, _NOT_WEIGHTS)
         for own, _ in module.named_parameters(recurse=False)
     }

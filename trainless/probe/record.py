@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, Unscorable
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
+from trainless.probe.structure import modules
 
 CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 RECTIFIERS: frozenset[Callable[..., Any]] = frozenset((F.relu, torch.relu, Tensor.relu, F.relu6))
@@ -83,11 +84,8 @@ def trace(p: Probe) -> Trace:
         x.requires_grad_()
     weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
     recorder = Recorder(p.net, weights)
-    hooks = [
-        module.register_forward_hook(recorder.block(name))
-        for name, module in p.net.named_modules()
-        if name in block_names(p.net)
-    ]
+    wanted = set(block_names(p.net))
+    hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     observe = recorder.norm if p.norm != "batch" else None
     try:
         with quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, observe), recorder, torch.enable_grad():
@@ -99,6 +97,16 @@ def trace(p: Probe) -> Trace:
     return Trace(
         x, weights, outputs, recorder.layers, recorder.norms, list(recorder.activations.values()), recorder.blocks
     )
+
+
+def rectifiers(p: Probe) -> list[Activation]:
+    """The rectifying activations of a probe, every one with samples along its first axis."""
+    found = trace(p).activations
+    if not found:
+        raise Unscorable("the network has no rectifying activation")
+    if any(len(activation.gate) != len(p.x) for activation in found):
+        raise Unscorable("a rectifier's first axis is not the samples': their patterns cannot be told apart")
+    return found
 
 
 def leaves(t: Trace) -> list[Tensor]:
@@ -125,7 +133,7 @@ def _own_buffers(net: nn.Module) -> dict[str, Tensor]:
     """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
     return {
         f"{name}.{own}" if name else own: buffer.clone()
-        for name, module in net.named_modules()
+        for name, module in modules(net)
         if not isinstance(module, _BatchNorm)
         for own, buffer in module.named_buffers(recurse=False)
     }
@@ -155,7 +163,7 @@ class Recorder(TorchFunctionMode):
     def __init__(self, net: nn.Module, weights: dict[str, Tensor]) -> None:
         super().__init__()
         self.names = {id(tensor): name for name, tensor in weights.items()}
-        self.modules = {module: name for name, module in net.named_modules()}
+        self.modules = {module: name for name, module in modules(net)}
         self.layers: list[Layer] = []
         self.norms: list[Standardised] = []
         self.activations: dict[int, Activation] = {}

@@ -12,6 +12,7 @@ from trainless.probe.inputs import First, Noise
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import run
+from trainless.probe.structure import modules
 from trainless.proxies.proxy import Setting, proxy
 
 
@@ -38,13 +39,16 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     if not maps:
         raise Unscorable("no module gives a feature map of more than one channel and position")
     source = q.generator("meco")
+    by_size: dict[int, list[Tensor]] = {}
     total = 0.0
     for rows in maps:
         chosen, scale = rows, 1.0
         if channels is not None and len(rows) > channels:
             picked = torch.randperm(len(rows), generator=source)[:channels].to(rows.device)
             chosen, scale = rows[picked], len(rows) / channels
-        total += scale * _smallest(chosen)
+        by_size.setdefault(len(chosen), []).append(correlation(chosen) * scale)
+    for matrices in by_size.values():
+        total += float(torch.linalg.eigvalsh(torch.stack(matrices).cpu())[:, 0].sum())
     return total
 
 
@@ -57,7 +61,7 @@ def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
         if isinstance(output, Tensor) and output.ndim > 2 and not seen:
             kept.append(output)
 
-    hooks = [module.register_forward_hook(keep) for module in p.net.modules()]
+    hooks = [module.register_forward_hook(keep) for _, module in modules(p.net)]
     try:
         with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
             run(p.net, p.weights, p.x)
@@ -68,10 +72,10 @@ def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
     return [row for row in rows if min(row.shape) > 1]
 
 
-def _smallest(rows: Tensor) -> float:
-    """The smallest eigenvalue of the rows' correlation; a constant row correlates with nothing, itself included."""
+def correlation(rows: Tensor) -> Tensor:
+    """The rows' correlation matrix; a constant row correlates with nothing, itself included."""
     rows = rows.double()
     rows = rows - rows.mean(1, keepdim=True)
     norms = rows.norm(dim=1, keepdim=True)
     rows = torch.where(norms > 0, rows / norms.clamp_min(1e-300), 0)
-    return float(torch.linalg.eigvalsh(rows @ rows.T)[0])
+    return rows @ rows.T

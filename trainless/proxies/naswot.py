@@ -7,7 +7,7 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.probe import Probe
-from trainless.probe.record import Activation, trace
+from trainless.probe.record import Activation, rectifiers
 from trainless.proxies.proxy import Setting, proxy
 
 
@@ -29,9 +29,7 @@ def naswot(p: Probe, containers: bool = False) -> float:
     Fails:
         Two samples have the same pattern (the determinant is zero), or there is no rectifier.
     """
-    activations = trace(p).activations
-    if not activations:
-        raise Unscorable("the network has no rectifying activation")
+    activations = rectifiers(p)
     samples = len(p.x)
     kernel = torch.zeros(samples, samples, dtype=torch.float64, device=p.x.device)
     for activation in activations:

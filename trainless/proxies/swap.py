@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from trainless.core.errors import Unscorable
-from trainless.probe.patterns import distinct_rows, packed_patterns
+from trainless.probe.patterns import distinct_columns
 from trainless.probe.probe import Probe
-from trainless.probe.record import trace
+from trainless.probe.record import rectifiers
 from trainless.probe.weights import Gaussian
 from trainless.proxies.proxy import Setting, proxy
 
@@ -29,8 +26,5 @@ def swap(p: Probe) -> float:
     Fails:
         The network has no rectifier.
     """
-    activations = trace(p).activations
-    if not activations:
-        raise Unscorable("the network has no rectifying activation")
-    units = [packed_patterns(activation.gate.gt(0).flatten(1).T.contiguous()) for activation in activations]
-    return float(distinct_rows(np.concatenate(units)))
+    activations = rectifiers(p)
+    return float(distinct_columns([activation.gate.gt(0).flatten(1) for activation in activations]))

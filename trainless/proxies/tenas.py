@@ -11,7 +11,7 @@ from trainless.probe.inputs import Crops
 from trainless.probe.kernels import Coupling, Of, Over, condition, kernel, spectrum
 from trainless.probe.patterns import distinct_rows, packed_patterns
 from trainless.probe.probe import Probe
-from trainless.probe.record import trace
+from trainless.probe.record import rectifiers
 from trainless.proxies.proxy import Setting, proxy
 
 TEGNAS = "chen2023tegnas"
@@ -109,8 +109,6 @@ def linear_regions(p: Probe, batches: int = 1) -> float:
     parts = p.split(batches) if batches > 1 else (p,)
     patterns = []
     for q in parts:
-        activations = trace(q).activations
-        if not activations:
-            raise Unscorable("the network has no rectifying activation")
+        activations = rectifiers(q)
         patterns.append(torch.cat([activation.gate.gt(0).flatten(1) for activation in activations], 1))
     return float(distinct_rows(packed_patterns(torch.cat(patterns))))

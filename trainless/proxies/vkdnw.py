@@ -22,15 +22,14 @@ Columns: TypeAlias = dict[str, Tensor]
 
 
 @quantity
-def selected_jacobian(p: Probe, tensors: int) -> Tensor:
-    """∂(first K − 1 outputs)/∂(first entry of each of the first parameter tensors), ``(N, K − 1, parameters)``.
+def selected_jacobian(p: Probe, tensors: int, outputs: int) -> Tensor:
+    """∂(first outputs)/∂(first entry of each of the first parameter tensors), ``(N, outputs, parameters)``.
 
-    The Fisher factor of a softmax has rank K − 1 and never reads the last output. One backward pass per output, in
-    which each layer reads off a single entry's gradient.
+    One backward pass per output, in which each layer reads off a single entry's gradient.
     """
     t = trace(p)
     names = list(p.weights)[:tensors]
-    columns = [_columns(p, names, k) for k in range(max(1, p.classes - 1))]
+    columns = [_columns(p, names, k) for k in range(outputs)]
     zero = t.outputs.new_zeros(len(p.x))
     return torch.stack([torch.stack([column.get(name, zero) for name in names], 1) for column in columns], 1)
 
@@ -61,6 +60,7 @@ def _columns(p: Probe, names: list[str], k: int) -> Columns:
 
     read = {name for layer in t.layers for name in (layer.weight, layer.bias)}
     read |= {name for norm in t.norms for name in (norm.weight, norm.bias)}
+    read -= {layer.weight for layer in t.layers if len(layer.x) != len(p.x)}
     if unread := wanted - read:
         raise Unscorable(f"the gradient of {sorted(unread)[0]} per sample cannot be read off a layer")
     handles = [layer.output.register_hook(on_layer(layer)) for layer in t.layers if layer.weight in wanted]
@@ -106,20 +106,24 @@ def fim_spectrum(
     outputs = trace(q).outputs.detach().double()
     if outputs.ndim != 2:
         raise Unscorable("the Fisher information of token sequences is not defined here")
-    if p.target.kind == "regression":
-        matrix = torch.ones(len(q.x), 1, 1, dtype=torch.float64, device=q.x.device)
-    else:
-        share = (1 - smoothing if keep is None else keep) * _softmax(outputs) + smoothing / max(2, outputs.shape[1])
-        lower = _cholesky(share)[:, :, :-1]
-        matrix = (
-            lower.transpose(1, 2) @ lower if factor == "published" else (lower @ lower.transpose(1, 2))[:, :-1, :-1]
-        )
-    jacobian = selected_jacobian(q, tensors).double()
+    matrix = _middle(outputs, p.target.kind == "regression", factor, smoothing, 1 - smoothing if keep is None else keep)
+    jacobian = selected_jacobian(q, tensors, matrix.shape[1]).double()
     fisher = torch.einsum("nkp,nkl,nlq->pq", jacobian, matrix, jacobian) / len(q.x)
     if not bool(torch.isfinite(fisher).all()):
         raise Unscorable("the Fisher information is not finite")
     values: Tensor = torch.linalg.eigvalsh(fisher).clamp_min(0)
     return values
+
+
+def _middle(outputs: Tensor, regression: bool, factor: Factor, smoothing: float, keep: float) -> Tensor:
+    """M for every sample; the published LᵀL never reads the last output, because the last column of L is zero."""
+    if regression:
+        return torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device).expand(len(outputs), -1, -1)
+    share = keep * _softmax(outputs) + smoothing / max(2, outputs.shape[1])
+    lower = _cholesky(share)
+    if factor == "published":
+        return (lower.transpose(1, 2) @ lower)[:, :-1, :-1]
+    return (lower @ lower.transpose(1, 2))[:, : outputs.shape[1], : outputs.shape[1]]
 
 
 def _softmax(outputs: Tensor) -> Tensor:

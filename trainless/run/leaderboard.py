@@ -41,7 +41,7 @@ def leaderboard(
     """All archs that were told, each at its highest fidelity, and those in ``also``, in their final order.
 
     Candidates of a higher fidelity come first; then the signal's standing over the whole table decides, and of equals
-    the one that was measured first.
+    the one that was measured first. A cost that was scored as a proxy is shown once.
     """
     top: dict[Arch, Proposal] = {}
     for proposal in (*loop.told, *also):
@@ -66,7 +66,7 @@ def leaderboard(
             texts[place],
             proposals[place].fidelity,
             outcomes[place].values,
-            {name: cost(proposals[place].arch) for name, cost in costs.items()},
+            {name: cost(proposals[place].arch) for name, cost in costs.items() if name not in higher_is_better},
             outcomes[place].failures,
         )
         for rank, place in enumerate(order, start=1)

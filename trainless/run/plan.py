@@ -21,9 +21,11 @@ from trainless.engine.measures import ByProxies, Measure, canonical_key
 from trainless.engine.signals import signal_for
 from trainless.engine.store import SqliteStore
 from trainless.proxies.proxy import Proxy
-from trainless.ranking import Ranking
+from trainless.ranking import Ranking, RankProduct, RankSum
 from trainless.ranking import ranking as named_ranking
 from trainless.search import registry as searchers
+from trainless.search.evolution import Evolution
+from trainless.search.history import HistoryEvolution
 from trainless.search.prune import Prune
 from trainless.search.searcher import Json, Proposal, Searcher
 from trainless.spaces import space as named_space
@@ -165,7 +167,7 @@ class Plan:
         allowed = feasible(self.space, known, self.limits)
         searcher = self._searcher(allowed, store)
         signal = signal_for(
-            self.ranking, measure.higher_is_better, columns=isinstance(searcher, Prune), name=self.ranking_name
+            self.ranking, measure.higher_is_better, columns=ranks_itself(searcher, self.ranking), name=self.ranking_name
         )
         objectives = {name: known[name] for name in self.objectives}
         return Loop(searcher, signal, canonical_key(self.space, allowed), ahead, objectives), known
@@ -195,6 +197,23 @@ class Plan:
             return found if math.isfinite(found) else math.nan
 
         return value
+
+
+def ranks_itself(searcher: Searcher, ranking: Ranking | None) -> bool:
+    """Whether a searcher does the ranking on the proxies themselves, as its paper has it.
+
+    Pruning ranks a region within its own round, evolution over the history is AZ-NAS's with a product of ranks, and a
+    tournament by sums of ranks is TEG-NAS's.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> ranks_itself(Prune(NasBench201()), named_ranking("teacup"))
+        True
+    """
+    if isinstance(ranking, (RankSum, RankProduct)) and all(isinstance(part, str) for part in ranking.parts):
+        kind = Evolution if isinstance(ranking, RankSum) else HistoryEvolution
+        return isinstance(searcher, (kind, Prune))
+    return ranking is not None and isinstance(searcher, Prune)
 
 
 def _plain(value: Any) -> Any:

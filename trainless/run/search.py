@@ -44,8 +44,8 @@ class Found:
     """What a search came to.
 
     Args:
-        best: The searcher's own choice.
-        places: The leaderboard.
+        best: The searcher's own choice: the best it was told, or what its policy or its pruning came to.
+        places: The leaderboard, by the signal over everything that was evaluated.
         end: Whether the searcher had finished or the budget was used up.
         spent: What was used up.
         steps: How often the searcher was told.
@@ -104,8 +104,9 @@ def search(
         searcher: A registered name, or whatever makes a searcher from a space, ``seed`` and ``feasible``.
         proxies: What to score. One is the signal itself; of several, without a ranking, all are told as columns, for
             searchers that take them (evolution, history_evolution, teg_reinforce, prune, nsga2).
-        ranking: A ranking over everything seen as the signal; its proxies are scored too. ``prune`` is told the
-            ranking's proxies as columns, because it ranks a region within its own round.
+        ranking: A ranking over everything seen as the signal; its proxies are scored too. Searchers that rank by
+            themselves are told its proxies as columns: ``prune``, ``history_evolution`` with a product of ranks
+            (AZ-NAS) and ``evolution`` with a sum of ranks (TEG-NAS).
         measure: Anything else that measures a proposal, such as real training or a table.
         searcher_args: Parameters of the searcher.
         assist: The proxy of an assisted searcher (``g_rea`` and the like).

@@ -20,7 +20,7 @@ from trainless.engine.measures import Outcome
 from trainless.search.searcher import Json, numbers, reseeded, unnumber, unnumbers
 from trainless.search.stopping import Spent
 
-SMALL = 16_384  # bytes of a state that is written after every step
+SMALL = 4096  # bytes of a state that is written after every step
 _STATE = '{"state": '
 
 

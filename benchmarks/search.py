@@ -1,0 +1,148 @@
+"""What a search costs besides scoring: a FLOPs-constrained MobileNetV2 evolution, and ask/tell of every searcher.
+
+``python benchmarks/search.py --evaluations 300 --out benchmarks/search.json`` measures a short search through the whole
+loop, store and trajectory included, and extrapolates to 10,000 evaluations by measuring the loop's own cost again at
+that length with scoring left out (so that nothing which grows with the history is missed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trainless.core.task import Task
+from trainless.engine.asked import select
+from trainless.engine.measures import ByProxies, Outcome
+from trainless.run.search import search
+from trainless.search import registry
+from trainless.search.searcher import Proposal, Told
+from trainless.spaces import space as find_space
+from trainless.spaces.nb201 import NasBench201
+
+WHOLE = 10_000
+PUBLISHED_LIMIT = 450e6
+ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution")
+
+
+class Stopwatch:
+    """A measure, and the time spent in it."""
+
+    def __init__(self, inner: ByProxies) -> None:
+        self.inner, self.seconds, self.count = inner, 0.0, 0
+        self.higher_is_better = inner.higher_is_better
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        start = time.perf_counter()
+        outcome = self.inner(proposal)
+        self.seconds += time.perf_counter() - start
+        self.count += 1
+        return outcome
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class Instant:
+    """A measure that costs nothing, so that a search is all overhead."""
+
+    higher_is_better = {"value": True}  # noqa: RUF012
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        return Outcome({"value": float(sum(proposal.arch))})
+
+    def close(self) -> None:
+        pass
+
+
+def mobilenet(searcher: str, evaluations: int, proxy: str, size: int, batch: int) -> dict[str, float]:
+    """A real search, and the share of its time outside scoring."""
+    space, task = find_space("mobilenet"), Task.noise((3, size, size), 1000)
+    limit = PUBLISHED_LIMIT * (size / 224) ** 2
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Stopwatch(ByProxies(space, task, select(proxy), batch=batch, store=str(Path(folder) / "s.sqlite")))
+        start = time.perf_counter()
+        found = search(
+            *(task, space, searcher),
+            measure=watch,
+            constraints={"flops": limit},
+            evaluations=evaluations,
+            out=Path(folder) / "run",
+            searcher_args={"population": 64} if searcher == "evolution" else {},
+        )
+        total = time.perf_counter() - start
+        begin = time.perf_counter()
+        search(
+            *(task, space, searcher),
+            measure=Instant(),
+            constraints={"flops": limit},
+            evaluations=WHOLE,
+            out=Path(folder) / "instant",
+            searcher_args={"population": 64} if searcher == "evolution" else {},
+        )
+        alone = time.perf_counter() - begin
+    scoring = watch.seconds / watch.count
+    return {
+        "evaluations": found.spent.evaluations,
+        "networks_scored": watch.count,
+        "seconds": total,
+        "ms_scoring_each": 1000 * scoring,
+        "share_outside_scoring": 1 - watch.seconds / total,
+        "seconds_of_the_loop_alone_at_10000": alone,
+        "extrapolated_share_at_10000": alone / (alone + WHOLE * scoring),
+    }
+
+
+def ask_tell(name: str, candidates: int = 600) -> float:
+    """Milliseconds of ask and tell per candidate."""
+    space = NasBench201()
+    options = {"proxy": lambda arch: float(sum(arch))} if name in ASSISTED else {}
+    space.canonical((0,) * 6)  # its table is made once
+    searcher = registry[name](space, seed=0, **options)
+    rng, done = np.random.default_rng(0), 0
+    start = time.process_time()
+    while done < candidates and (proposals := searcher.ask()):
+        searcher.tell(Told.of(proposals, rng.normal(size=len(proposals))))
+        done += len(proposals)
+    return 1000 * (time.process_time() - start) / max(1, done)
+
+
+def main() -> None:
+    """Measure and write JSON."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--evaluations", type=int, default=200)
+    options.add_argument("--proxy", default="naswot")
+    options.add_argument("--size", type=int, default=64)
+    options.add_argument("--batch", type=int, default=8)
+    options.add_argument("--out", default="")
+    asked = options.parse_args()
+    torch.set_num_threads(1)
+    report = {
+        "environment": {
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+            "machine": platform.processor() or platform.machine(),
+        },
+        "setting": vars(asked),
+        "mobilenet": {
+            name: mobilenet(name, asked.evaluations, asked.proxy, asked.size, asked.batch)
+            for name in ("evolution", "history_evolution")
+        },
+        "ask_tell_ms": {name: ask_tell(name) for name in registry.names() if name != "optuna"},
+    }
+    text = json.dumps(report, indent=2)
+    if asked.out:
+        Path(asked.out).write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Answer
+from trainless.spaces.nb201 import NasBench201
+from trainless.tasks import task as find_task
+
+Call = Callable[..., Answer]
+SMALL = (
+    *("search", "digits", "--space", "nb201", "--space-args", "channels=4,cells=1"),
+    *("--proxies", "snip,naswot", "--searcher-args", "batch=4,sets=2", "--searcher", "pmbga", "--batch", "16"),
+)
+
+
+def test_a_search_from_end_to_end(trainless: Call) -> None:
+    answer = trainless(
+        *("search", "digits", "--space", "nb201", "--space-args", "channels=4,cells=1", "--searcher", "evolution"),
+        *("--searcher-args", "population=4", "--ranking", "te-nas", "--max-params", "12k", "--max-flops", "0.2M"),
+        *("--batch", "8", "--evaluations", "8", "--seed", "3", "--out", "runs/one"),
+    )
+    assert answer.code == 0, answer.err
+    assert "The searcher's own choice is |" in answer.out
+    rows = Path("runs/one/leaderboard.csv").read_text().splitlines()
+    assert rows[0] == "rank,arch,ntk_condition,linear_regions,params,flops,layers,status"
+    assert all(int(row.split(",")[4]) <= 12_000 and int(row.split(",")[5]) <= 200_000 for row in rows[1:])
+    before = Path("runs/one/leaderboard.csv").read_bytes()
+    again = trainless(
+        *("search", "digits", "--space", "nb201", "--space-args", "channels=4,cells=1", "--searcher", "evolution"),
+        *("--searcher-args", "population=4", "--ranking", "te-nas", "--max-params", "12k", "--max-flops", "0.2M"),
+        *("--batch", "8", "--evaluations", "8", "--seed", "3", "--out", "runs/one", "--json"),
+    )
+    assert Path("runs/one/leaderboard.csv").read_bytes() == before
+    found = json.loads(again.out)
+    assert found["evaluations"] == 8
+    assert found["end"] == "budget"
+    space, task = NasBench201(4, 1), find_task("digits")
+    best = space.parse(found["best"])
+    assert space.counts(best, task).params <= 12_000
+    assert found["leaderboard"][0]["rank"] == 1
+
+
+def test_measured_latency_is_a_limit(trainless: Call) -> None:
+    answer = trainless(
+        *("search", "digits", "--space", "nb201", "--space-args", "channels=2,cells=1", "--searcher", "random"),
+        *("--proxies", "params", "--evaluations", "3", "--max-latency", "2s", "--max-memory", "1MB"),
+    )
+    assert answer.code == 0, answer.err
+    header, first = Path("run/leaderboard.csv").read_text().splitlines()[:2]
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    assert 0 < float(row["latency"]) < 2
+    assert 0 < float(row["memory"]) <= 1e6
+
+
+def test_a_tables_latency_is_a_limit(trainless: Call, data_dir: Path) -> None:
+    answer = trainless(
+        *("search", "digits", "--space", "nb201", "--space-args", "channels=2,cells=1", "--searcher", "random"),
+        *("--proxies", "params", "--evaluations", "5", "--max-latency", "3ms"),
+        *("--latency-table", "nb201:cifar10:edgegpu_latency"),
+    )
+    assert answer.code == 0, answer.err
+    header, *rows = (line.split(",") for line in Path("run/leaderboard.csv").read_text().splitlines())
+    assert all(0 < float(dict(zip(header, row, strict=True))["latency"]) <= 0.003 for row in rows)
+
+
+def test_a_fork(trainless: Call) -> None:
+    common = ("search", "digits", "--space", "nb201", "--space-args", "channels=2,cells=1", "--proxies", "params")
+    assert trainless(*common, "--evaluations", "14", "--out", "parent").code == 0
+    answer = trainless(
+        *common, "--evaluations", "16", "--fork", "parent", "--step", "12", "--seed", "7", "--out", "child"
+    )
+    assert answer.code == 0, answer.err
+    old, new = (
+        [line for line in Path(name, "trajectory.jsonl").read_text().splitlines() if line.startswith('{"step"')]
+        for name in ("parent", "child")
+    )
+    assert new[:12] == old[:12]
+    assert len(new) == 16
+    assert trainless(*common, "--fork", "parent").err.startswith("trainless: --fork and --step belong together")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "digits", "--space", "nb201"), "nothing to search by was given"),
+        (("search", "digits", "--space", "nb201", "--proxies", "snpi"), "did you mean 'snip'"),
+        (("search", "digits", "--space", "nb201", "--proxies", "snip", "--searcher", "evo"), "no searcher is called"),
+        (("search", "digits", "--space", "nb201", "--proxies", "snip", "--max-flops", "lots"), "expected a number"),
+        (("search", "digits", "--space", "nb201", "--proxies", "snip", "--max-flops", "1", "--evaluations", "1"),
+         "loosen the limits"),
+        (("search", "digits", "--space", "nb201", "--proxies", "snip", "--time", "soon"), "expected a time"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(trainless: Call, arguments: tuple[str, ...], message: str) -> None:
+    answer = trainless(*arguments)
+    assert answer.code == 2
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+
+
+def start(folder: Path, out: str, workers: int, evaluations: int = 48) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "trainless", *SMALL, "--ranking", "te-nas"),
+            *("--evaluations", str(evaluations), "--workers", str(workers), "--ahead", "1", "--out", out),
+        ],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def steps(path: Path) -> int:
+    return path.read_text().count('"candidates"') if path.exists() else 0
+
+
+def wait_for(process: subprocess.Popen[str], path: Path, number: int) -> None:
+    while process.poll() is None and steps(path) < number:
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The leaderboard of a run that nobody interrupted, with one worker."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    process = start(folder, "run", 1)
+    assert process.wait(120) == 0, process.communicate()[1]
+    process.communicate()
+    return (folder / "run" / "leaderboard.csv").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "kills"), [(1, (2, 7)), (2, (4,))])
+def test_kill_9_at_random_moments_changes_nothing(
+    tmp_path: Path, undisturbed: bytes, workers: int, kills: tuple[int, ...]
+) -> None:
+    chance = random.Random(workers)  # noqa: S311
+    for number in kills:
+        victim = start(tmp_path, "run", workers)
+        wait_for(victim, tmp_path / "run" / "trajectory.jsonl", number)
+        time.sleep(chance.random() * 0.2)
+        victim.kill()
+        victim.communicate()
+        assert number <= steps(tmp_path / "run" / "trajectory.jsonl") < 12
+    last = start(tmp_path, "run", workers)
+    assert last.wait(120) == 0, last.communicate()[1]
+    last.communicate()
+    assert (tmp_path / "run" / "leaderboard.csv").read_bytes() == undisturbed
+    assert steps(tmp_path / "run" / "trajectory.jsonl") == 12
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(tmp_path, "run", 2, evaluations=2000)
+    wait_for(process, tmp_path / "run" / "trajectory.jsonl", 2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert len((tmp_path / "run" / "leaderboard.csv").read_text().splitlines()) > 2
+
+
+def test_bench_search_prints_means_and_deviations(trainless: Call, data_dir: Path) -> None:
+    answer = trainless(
+        *("bench", "search", "--table", "nb201", "--task", "cifar10", "--searcher", "random"),
+        *("--budget", "12000s", "--runs", "20", "--json"),
+    )
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert set(found) == {"cifar10", "cifar100", "ImageNet16-120"}
+    assert all(set(found[name][part]) == {"mean", "std"} for name in found for part in ("valid", "test"))
+    assert 92 < found["cifar10"]["test"]["mean"] < 94.37  # below the table's best, above a network at random
+    table = trainless("bench", "search", "--searcher", "random", "--runs", "3", "--evaluations", "5")
+    assert "ImageNet16-120" in table.out
+
+
+def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Path) -> None:
+    from trainless.bench.tables import table
+
+    opened = table("nb201")
+    truth = opened.column("cifar10", "test")
+    lines = [f"{arch},{value!r}" for arch, value in zip(opened.archs, truth.tolist(), strict=True)]
+    Path("scores.csv").write_text("\n".join(["arch,oracle", *lines]) + "\n")
+    options = ("--budget", "3000s", "--runs", "15", "--json")
+    for searcher in ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution"):
+        answer = trainless("bench", "search", "--searcher", searcher, "--proxy-scores", "scores.csv:oracle", *options)
+        assert answer.code == 0, answer.err
+        if searcher == "g_rs":
+            helped = json.loads(answer.out)["cifar10"]["test"]["mean"]
+    plain = json.loads(trainless("bench", "search", "--searcher", "random", *options).out)
+    assert helped > plain["cifar10"]["test"]["mean"]
+    assert "is assisted by a proxy" in trainless("bench", "search", "--searcher", "g_rs", *options).err
+    assert "has no scores of 'x'" in trainless("bench", "search", "--proxy-scores", "scores.csv:x", *options).err

@@ -1,0 +1,167 @@
+"""Any column of scores against a table: the statistics, both ways to count failures, and what is not covered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainless.bench.evidence import Column, Evidence, Floats, Mask, places
+from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.sheet import Sheet, Value
+from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
+from trainless.bench.tables import Table
+from trainless.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEYS = ("arch_index", "arch_str")
+LISTED = ("spearman", "kendall", "ndcg_1000", "spearman_top10%", "top10%_in_top10%", "best_of_1000", "regret")
+
+
+def columns_of_csv(path: str | os.PathLike[str], key: str, names: Sequence[str], table: Table) -> dict[str, Column]:
+    """Columns of a CSV file with one row per arch, found by its number in the table or by its notation.
+
+    Several rows of an arch are its seeds where the file has a column ``seed``. A row whose score is empty or not a
+    number is a failure; an arch without a row was not asked for.
+    """
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: expected a CSV file of scores") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} cannot be read ({error}): expected a CSV file of scores") from None
+    for name in (key, *names):
+        if name not in frame:
+            raise InputError(f"{path} has no column {name!r}; its columns are: {', '.join(map(str, frame.columns))}")
+    rows = _rows(frame[key], key, table)
+    seeds = frame["seed"].to_numpy() if "seed" in frame else np.zeros(len(frame), np.int64)
+    return {name: _column(frame[name], rows, seeds, len(table)) for name in names}
+
+
+def _rows(keys: pd.Series, key: str, table: Table) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    if key == "arch_str":
+        return table.rows(str(arch) for arch in keys)
+    if key != "arch_index":
+        raise InputError(f"--key {key} was given; expected one of {', '.join(KEYS)}")
+    try:
+        rows = keys.to_numpy(np.float64).astype(np.intp)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"the column arch_index should hold row numbers of {table.name}, but has {keys.iloc[0]!r}"
+        ) from None
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(table):
+        raise InputError(f"arch_index {rows.min()} to {rows.max()} were given; expected 0 to {len(table) - 1}")
+    return rows
+
+
+def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -> Column:
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(np.float64)
+    kinds = np.unique(seeds)
+    table, asked = np.full((len(kinds), size), np.nan), np.zeros((len(kinds), size), bool)
+    for place, seed in enumerate(kinds):
+        mine = seeds == seed
+        table[place, rows[mine]], asked[place, rows[mine]] = numbers[mine], True
+    return Column(table, np.asarray(asked.all(axis=0)))
+
+
+def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, Column]:
+    """Columns of a sweep's file; an arch that is not there has its canonical twin's scores."""
+    rows = places(file.archs, table)
+    found = {}
+    for name in names:
+        at = [file.seeds.index(seed) for seed in file.seeds_of(name)] or [0]
+        place = file.proxies.index(name)
+        values = np.where(rows >= 0, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
+        asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
+        found[name] = Column(values, asked, file.higher_is_better(name))
+    return found
+
+
+def open_columns(path: str, column: str, key: str, table: Table) -> dict[str, Column]:
+    """Columns of a file: of a sweep's npz all or one, of a CSV file the ones that are named, with commas."""
+    names = [name.strip() for name in column.split(",") if name.strip()]
+    if Path(path).suffix == ".npz":
+        file = read_scores(path)
+        for name in names:
+            file.column(name)
+        return columns_of_sweep(file, names or list(file.proxies), table)
+    if not names:
+        raise InputError("no column was given; expected --column NAME of the CSV file")
+    return columns_of_csv(path, key, names, table)
+
+
+def board(
+    columns: Mapping[str, Column],
+    accuracy: Floats,
+    within: Mask,
+    *,
+    title: str,
+    draws: int = 1000,
+    notes: Sequence[str] = (),
+) -> Sheet:
+    """A leaderboard: every column's statistics on the networks of a population that all columns were asked for.
+
+    Args:
+        columns: The scores by name.
+        accuracy: The truth, one value per row of the table.
+        within: The population.
+        title: What this is.
+        draws: Number of bootstrap draws.
+        notes: What else a reader has to know.
+    """
+    chosen = np.logical_and.reduce([within, np.isfinite(accuracy), *(column.asked for column in columns.values())])
+    if chosen.sum() < 2:
+        raise InputError(
+            f"{int(chosen.sum())} networks of the population have scores and accuracies; expected 2 or more"
+        )
+    judged = evaluate_all(
+        {name: column.values[:, chosen] for name, column in columns.items()},
+        accuracy[chosen],
+        higher_is_better={name: column.higher_is_better for name, column in columns.items()},
+        draws=draws,
+    )
+    order = sorted(judged, key=lambda pair: -np.nan_to_num(pair[0].statistics["spearman"].value, nan=-2.0))
+    header = ("scores", "failures", "seeds", "coverage", *_headed())
+    rows = tuple(_row(one) for pair in order for one in (pair if pair[0].coverage < 1 else pair[:1]))
+    covered = f"{int(chosen.sum()):,} of the population's {int(within.sum()):,} networks were scored"
+    about = (
+        f"{covered}; intervals are 95 % by {draws} bootstrap draws over networks and seeds.",
+        "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"
+        " do. A column without failures has one row.",
+    )
+    return Sheet(title, header, rows, (*about, *notes))
+
+
+def _headed() -> list[str]:
+    wide = ("spearman", "kendall")
+    return [part for name in LISTED for part in ((name, f"{name}_low", f"{name}_high") if name in wide else (name,))]
+
+
+def _row(one: Evaluation) -> tuple[Value, ...]:
+    values: list[Value] = [one.name, one.failures, one.seeds, one.coverage]
+    for name in LISTED:
+        estimate = one.statistics[name]
+        values.append(estimate.value)
+        if name in ("spearman", "kendall"):
+            values += [estimate.low, estimate.high]
+    return tuple(values)
+
+
+def meanings() -> tuple[str, ...]:
+    """What the columns of a board mean, one line each."""
+    return tuple(f"{name}: {MEANINGS[name]}." for name in LISTED)
+
+
+def stored_columns(evidence: Evidence, table: str, names: Sequence[str]) -> dict[str, Column]:
+    """Our stored scores of a table by these proxies, or all of them where none is named."""
+    file, _ = evidence.stored(table)
+    return columns_of_sweep(file, names or list(file.proxies), evidence.table(table))

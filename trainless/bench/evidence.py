@@ -1,0 +1,162 @@
+"""What there is to judge by: tables, our stored scores of their architectures, and what others published."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+import trainless
+from trainless.bench.population import population
+from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.tables import Table, peer_scores
+from trainless.bench.tables import table as open_table
+from trainless.core.errors import InputError
+from trainless.core.scores import Record, Scores
+from trainless.ranking import Ranking
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+def results_directory() -> Path:
+    """The folder of stored scores: ``$TRAINLESS_RESULTS``, or ``results`` in the checkout."""
+    given = os.environ.get("TRAINLESS_RESULTS")
+    return Path(given) if given else Path(trainless.__file__).resolve().parents[1] / "results"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Scores of a table's networks.
+
+    Args:
+        values: Seeds × rows of the table, NaN where there is no score.
+        asked: The rows that were to be scored: a NaN there is a failure, elsewhere it means nothing.
+        higher_is_better: The direction.
+    """
+
+    values: Floats
+    asked: Mask
+    higher_is_better: bool = True
+
+
+class Missing(Exception):
+    """The data that a figure needs does not exist here; the message says which."""
+
+
+class Evidence:
+    """Tables and scores, each read once.
+
+    Args:
+        folder: Where the stored scores are, one ``TABLE.npz`` for each table; see ``results_directory``.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or results_directory()
+
+    @functools.cache  # noqa: B019 - lives as long as the evidence is looked at
+    def table(self, name: str) -> Table:
+        """A table."""
+        try:
+            return open_table(name)
+        except InputError as error:
+            raise Missing(str(error)) from error
+
+    @functools.cache  # noqa: B019
+    def population(self, table: str, name: str) -> Mask:
+        """A population of a table."""
+        return population(self.table(table), name)
+
+    @functools.cache  # noqa: B019
+    def stored(self, table: str) -> tuple[ScoreFile, npt.NDArray[np.intp]]:
+        """Our scores, and for each row of the table the row of the file, −1 where it has none."""
+        path = self.folder / f"{table}.npz"
+        if not path.is_file():
+            raise Missing(f"no scores of {table} are stored here: {path.name} is not in {path.parent.name}/")
+        file = read_scores(path)
+        return file, places(file.archs, self.table(table))
+
+    def ours(self, table: str, proxy: str) -> Column:
+        """Our scores by a proxy, one row per seed."""
+        file, rows = self.stored(table)
+        if proxy not in file.proxies:
+            raise Missing(f"{proxy} is not among the stored scores of {table}")
+        seeds = file.seeds_of(proxy)
+        if not seeds:
+            raise Missing(f"{proxy} has no stored scores on {table} yet")
+        at = [file.seeds.index(seed) for seed in seeds]
+        place = file.proxies.index(proxy)
+        known = rows >= 0
+        values = np.where(known, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
+        asked = known & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
+        return Column(values, asked, file.higher_is_better(proxy))
+
+    def peers(self, name: str, task: str, proxy: str, table: str) -> Column:
+        """What others published."""
+        try:
+            found = peer_scores(name, task)[proxy]
+        except InputError as error:
+            raise Missing(str(error)) from error
+        opened = self.table(table)
+        values, asked = np.full(len(opened), np.nan), np.full(len(opened), False)
+        known = [place for place, arch in enumerate(found.index) if _has(opened, arch)]
+        rows = opened.rows(found.index[known])
+        values[rows], asked[rows] = found.to_numpy()[known], True
+        return Column(values[None], asked)
+
+    def ranked(self, table: str, ranking: Ranking, within: Mask) -> Column:
+        """Our scores combined by a ranking, which is relative to the networks within."""
+        columns = [self.ours(table, proxy) for proxy in ranking.proxies]
+        asked = np.logical_and.reduce([within, *(column.asked for column in columns)])
+        rows = np.flatnonzero(asked)
+        seeds = max(len(column.values) for column in columns)
+        values = np.full((seeds, len(within)), np.nan)
+        for seed in range(seeds):
+            values[seed, rows] = ranking(self._scores(table, ranking.proxies, seed, rows.tobytes()))
+        return Column(np.where(np.isneginf(values), np.nan, values), asked)
+
+    def _scores(self, table: str, proxies: Sequence[str], seed: int, rows: bytes) -> Scores:
+        parts = [self._records(table, proxy, seed, rows) for proxy in proxies]
+        return Scores([record for part in parts for record in part])
+
+    @functools.cache  # noqa: B019
+    def _records(self, table: str, proxy: str, seed: int, rows: bytes) -> list[Record]:
+        """A proxy's scores of some rows; a proxy with fewer seeds is taken again from its first."""
+        column = self.ours(table, proxy)
+        values = column.values[seed % len(column.values), np.frombuffer(rows, np.intp)]
+        return [
+            Record(str(place), proxy, value, column.higher_is_better, "ok" if value == value else "failed")
+            for place, value in enumerate(values.tolist())
+        ]
+
+
+def _has(table: Table, arch: str) -> bool:
+    try:
+        table.index(arch)
+    except InputError:
+        return False
+    return True
+
+
+def places(archs: Sequence[str], table: Table) -> npt.NDArray[np.intp]:
+    """For each row of a table the place of its arch, or else of its canonical twin, among some; −1 for none."""
+    from trainless.spaces import space
+
+    rules = space(table.space)
+    known = {arch: place for place, arch in enumerate(archs)}
+    found = np.full(len(table), -1, np.intp)
+    for row, text in enumerate(table.archs):
+        place = known.get(text)
+        if place is None:
+            arch = rules.parse(text)
+            place = known.get(rules.format(arch))
+            if place is None:
+                place = known.get(rules.format(rules.canonical(arch)), -1)
+        found[row] = place
+    return found

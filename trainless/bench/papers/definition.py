@@ -1,0 +1,115 @@
+"""A published table or figure as data: what was measured, on what, and which figures were printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from trainless.bench.evidence import Evidence
+from trainless.bench.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Where:
+    """On what a figure is measured.
+
+    Args:
+        table: The tabular benchmark.
+        task: The dataset whose accuracy counts.
+        metric: ``valid`` or ``test``.
+        population: Which networks.
+        fidelity: Epochs of training behind the accuracy; all where it is None.
+        draws: Bootstrap draws behind an interval.
+        runs: Runs of a search.
+    """
+
+    table: str = "nb201"
+    task: str = "cifar10"
+    metric: str = "test"
+    population: str = "all"
+    fidelity: int | None = None
+    draws: int = 200
+    runs: int = 500
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What we find: failures left out as the papers do, and failures counted.
+
+    Args:
+        out: The estimates with failures left out.
+        last: The estimates with failures ranked last; the same where there are none.
+        networks: How many networks.
+        coverage: The share of them that have a score.
+        seeds: Number of seeds or runs.
+    """
+
+    out: Mapping[str, Estimate]
+    last: Mapping[str, Estimate]
+    networks: int
+    coverage: float
+    seeds: int
+
+
+class Source(Protocol):
+    """Where our side of a figure comes from."""
+
+    def answer(self, evidence: Evidence, where: Where) -> Answer:
+        """The estimates; raises Missing where the data does not exist here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One row of a published table.
+
+    Args:
+        label: What the paper calls it.
+        source: Where our figures come from.
+        published: Task to statistic to the printed figure; NaN where the paper shows a picture and no figure.
+        metric: Overrides the definition's.
+        note: What a reader has to know about this row.
+    """
+
+    label: str
+    source: Source
+    published: Mapping[str, Mapping[str, float]]
+    metric: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A published table or figure.
+
+    Args:
+        name: ``paper:table``, such as ``vkdnw:table1``.
+        title: What it shows.
+        rows: Its rows.
+        where: On what; each row names its task.
+        notes: How our side differs from the paper's, where it does.
+    """
+
+    name: str
+    title: str
+    rows: tuple[Figures, ...]
+    where: Where = field(default_factory=Where)
+    notes: tuple[str, ...] = ()
+
+
+TASKS = ("cifar10", "cifar100", "ImageNet16-120")
+
+
+def by_task(names: tuple[str, ...], *values: float, tasks: tuple[str, ...] = TASKS) -> dict[str, dict[str, float]]:
+    """Figures printed task by task, the statistics of each side by side.
+
+    Example:
+        >>> by_task(("kendall", "spearman"), 0.6, 0.8, 0.5, 0.7, tasks=("cifar10", "cifar100"))
+        {'cifar10': {'kendall': 0.6, 'spearman': 0.8}, 'cifar100': {'kendall': 0.5, 'spearman': 0.7}}
+    """
+    width = len(names)
+    return {
+        task: dict(zip(names, values[place * width : (place + 1) * width], strict=True))
+        for place, task in enumerate(tasks)
+    }

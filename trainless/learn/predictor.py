@@ -1,0 +1,225 @@
+"""The finished ensemble: predictions with their uncertainty, sets, referrals and drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from trainless.core.errors import InputError
+from trainless.core.task import Part, PartName, Task
+from trainless.learn.calibration import fit_temperature, sharpen
+from trainless.learn.conformal import ConformalIntervals, ConformalSets, fit_intervals, fit_sets
+from trainless.learn.deferral import Deferral, fit_deferral
+from trainless.learn.drift import Drift, fit_drift, last_features, statistics
+from trainless.learn.ensemble import average, require_members, vote
+from trainless.learn.feed import Feed, Index, in_order
+from trainless.learn.outputs import predictions
+from trainless.learn.uncertainty import entropies, variance
+
+Floats = npt.NDArray[np.float64]
+DRIFT_SAMPLES = 4000  # training samples that drift is learnt from
+FLOOR = 0.1  # of the training values' deviation, added to the members' deviation in intervals
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What the ensemble says of each sample; a field is None where it does not apply or was not calibrated.
+
+    Attributes:
+        members: Each member's probabilities or values ``(members, N, outputs)``.
+        mean: The ensemble's probabilities, calibrated, or mean values ``(N, outputs)``.
+        variance: Across members.
+        label: The most probable class.
+        vote: The class that most members choose.
+        total: Entropy of the mean in nats.
+        aleatoric: Mean entropy of the members.
+        epistemic: Their difference.
+        sets: Which classes are in each conformal set.
+        low: Lower ends of the intervals.
+        high: Upper ends.
+        refer: Whether to refer to a person.
+        drift: Conformal p-value of looking like the data; small is unlike.
+    """
+
+    members: Floats
+    mean: Floats
+    variance: Floats
+    label: npt.NDArray[np.int64] | None = None
+    vote: npt.NDArray[np.int64] | None = None
+    total: Floats | None = None
+    aleatoric: Floats | None = None
+    epistemic: Floats | None = None
+    sets: npt.NDArray[np.bool_] | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+    refer: npt.NDArray[np.bool_] | None = None
+    drift: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Trained networks and what was learnt on held-out data about their predictions.
+
+    Deferral goes by one minus the calibrated probability of the chosen class.
+    """
+
+    task: Task
+    nets: tuple[nn.Module, ...]
+    weights: Floats
+    temperature: float = 1.0
+    sets: ConformalSets | None = None
+    intervals: ConformalIntervals | None = None
+    deferral: Deferral | None = None
+    drift: Drift | None = None
+
+    def __post_init__(self) -> None:
+        if self.task.target.kind == "tokens":
+            raise InputError("ensembles of language models are not supported: expected classes or values to predict")
+        if not self.nets or len(self.weights) != len(self.nets):
+            raise InputError(f"{len(self.weights)} weights and {len(self.nets)} networks were given; expected as many")
+
+    def predict_part(self, part: PartName, *, task: Task | None = None, device: str = "cpu") -> Prediction:
+        """Predict a part of a task, by default of the one that it was made with."""
+        members, features = run_part(self, task or self.task, part, device)
+        return self.read(members, features)
+
+    def predict(self, x: npt.NDArray[np.generic], device: str = "cpu") -> Prediction:
+        """Predict raw inputs ``(N, C, *spatial)``, normalised here as the training data were.
+
+        Args:
+            x: An array, which may be memory-mapped: it is read in batches.
+            device: Where to run.
+        """
+        if x.ndim != 1 + len(self.task.input_shape) or x.shape[1:] != self.task.input_shape:
+            shape = ", ".join(map(str, self.task.input_shape))
+            raise InputError(f"inputs of shape {x.shape} were given; expected (N, {shape})")
+        if not len(x):
+            raise InputError("no inputs were given; expected at least one sample")
+        labels = np.zeros((len(x), 1), np.float32)
+        return self.predict_part("test", task=replace(self.task, test=Part(x, labels)), device=device)
+
+    def read(self, members: Floats, features: Floats | None = None) -> Prediction:
+        """Turn members' predictions into the ensemble's."""
+        require_members(members, self.weights)
+        unlike = None if self.drift is None or features is None else self.drift.p_values(features)
+        mean, spread = average(members, self.weights), variance(members, self.weights)
+        if self.task.target.kind == "regression":
+            bounds: tuple[Floats | None, Floats | None] = (None, None)
+            if self.intervals is not None:
+                bounds = self.intervals.bounds(mean, deviation(members, self.weights))
+            return Prediction(members, mean, spread, low=bounds[0], high=bounds[1], drift=unlike)
+        parts = entropies(members, self.weights)
+        p = sharpen(mean, self.temperature) if self.temperature != 1 else mean
+        return Prediction(
+            members,
+            p,
+            spread,
+            label=p.argmax(1),
+            vote=vote(members, self.weights),
+            total=parts.total,
+            aleatoric=parts.aleatoric,
+            epistemic=parts.epistemic,
+            sets=None if self.sets is None else self.sets.sets(p),
+            refer=None if self.deferral is None else self.deferral.refer(doubt(p)),
+            drift=unlike,
+        )
+
+
+def doubt(p: Floats) -> Floats:
+    """One minus the probability of the chosen class: what deferral goes by.
+
+    Example:
+        >>> doubt(np.array([[0.75, 0.25]])).tolist()
+        [0.25]
+    """
+    return np.asarray(1 - p.max(1))
+
+
+def deviation(members: Floats, weights: Floats) -> Floats:
+    """Weighted standard deviation across members, for each output."""
+    spread = np.average(np.square(members - average(members, weights)), axis=0, weights=weights)
+    return np.asarray(np.sqrt(spread))
+
+
+def calibrate(
+    nets: tuple[nn.Module, ...],
+    weights: Floats,
+    task: Task,
+    index: Index,
+    *,
+    coverage: float = 0.9,
+    by_class: bool = False,
+    accuracy: float = 0.95,
+    confidence: float = 0.9,
+    seed: int = 0,
+    device: str = "cpu",
+) -> Predictor:
+    """Learn temperature, conformal thresholds, deferral and drift on held-out samples of the validation part.
+
+    The promises of sets, intervals and deferral hold for samples that neither chose checkpoints nor members, and the
+    temperature counts as a choice too: the first third of the samples fits it, the rest is for the promises.
+
+    Args:
+        nets: The members.
+        weights: One per member.
+        task: With its training and validation parts.
+        index: Which validation samples to use: those that selection has not seen, shuffled.
+        coverage: Of sets or intervals.
+        by_class: Whether sets keep their coverage for every class.
+        accuracy: That deferral promises on what is answered.
+        confidence: With which it promises so.
+        seed: Of the split that deferral makes.
+        device: Where to run the networks.
+    """
+    bare = Predictor(task, nets, np.asarray(weights, np.float64))
+    members, features = run_part(bare, task, "valid", device, index)
+    y: npt.NDArray[Any] = np.asarray(task.part("valid").y)[index]
+    drift = fit_drift(run_part(bare, task, "train", device, _some(task, seed))[1], features)
+    mean = average(members, bare.weights)
+    if task.target.kind == "regression":
+        floor = max(FLOOR * float(np.std(np.asarray(task.part("train").y, np.float64))), 1e-12)
+        spread = deviation(members, bare.weights)
+        return replace(bare, drift=drift, intervals=fit_intervals(mean, spread, y, coverage, floor=floor))
+    third = len(y) // 3
+    temperature = fit_temperature(mean[:third], y[:third]) if third else 1.0
+    p, rest = sharpen(mean[third:], temperature), y[third:]
+    sets = fit_sets(p, rest, coverage, by_class=by_class)
+    rule = None
+    if len(rest) >= 3:
+        rule = fit_deferral(doubt(p), p.argmax(1) == rest, accuracy, confidence=confidence, seed=seed)
+    return replace(bare, temperature=temperature, sets=sets, deferral=rule, drift=drift)
+
+
+def run_part(
+    predictor: Predictor, task: Task, part: PartName, device: str = "cpu", index: Index | None = None, batch: int = 256
+) -> tuple[Floats, Floats]:
+    """Members' predictions ``(members, N, outputs)`` and drift features of samples of a part, batch by batch.
+
+    The features are plain statistics of the inputs and what goes into the first member's last linear layer.
+    """
+    place = torch.device(device)
+    feed = Feed(task, part, place, held_bytes=0)
+    wanted = np.arange(feed.size) if index is None else index
+    nets = [net.to(place).eval() for net in predictor.nets]
+    found, features = [], []
+    with torch.inference_mode(), last_features(nets[0]) as seen:
+        for x, _ in feed.batches([wanted[chunk] for chunk in in_order(len(wanted), batch)]):
+            answers = [net(x).float().cpu() for net in nets]
+            found.append(np.stack([predictions(answer, task.target) for answer in answers]))
+            features.append(np.concatenate([statistics(x), _numbers(seen())], axis=1))
+    return np.concatenate(found, axis=1), np.concatenate(features)
+
+
+def _numbers(features: Tensor) -> Floats:
+    return np.asarray(features.double().cpu().numpy())
+
+
+def _some(task: Task, seed: int) -> Index:
+    """A few thousand training samples at most, in order."""
+    order = np.random.default_rng(seed).permutation(len(task.part("train")))
+    return np.sort(order[:DRIFT_SAMPLES])
