@@ -59,13 +59,13 @@ def test_an_exception_is_the_reason_of_one_candidate() -> None:
     assert outcome.failures == {"sum": "ValueError: a bad network definition"}
 
 
+@pytest.mark.slow
 def test_processes_survive_everything(tmp_path: Path) -> None:
     executor = Processes(Hostile(folder=str(tmp_path)), 2)
     try:
         good = [(0, n) for n in range(6)]
-        found = work(executor, [good[0], (1, 0), good[1], (2, 0), good[2], (4, 0), (6, 5), *good[3:]])
+        found = work(executor, [good[0], (2, 0), good[1], good[2], (4, 0), (6, 5), *good[3:]])
         assert [found[arch].values["sum"] for arch in good] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-        assert found[1, 0].failures == {"sum": "the worker process died (exit code 7), 2 times"}
         assert found[2, 0].failures == {"sum": f"the worker process died (exit code {-signal.SIGSEGV}), 2 times"}
         assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
         assert found[6, 5] == Outcome({"sum": 11.0})  # its first worker died, its second did not

@@ -104,7 +104,8 @@ def test_loading_needs_no_search_code(digits: Task, predictor: Predictor, tmp_pa
         "import sys, pathlib; from trainless.learn.files import load_predictor;"
         f"load_predictor(pathlib.Path({str(tmp_path)!r}));"
         "bad = [m for m in sys.modules if m.startswith(('trainless.search', 'trainless.engine', 'trainless.proxies',"
-        " 'trainless.ranking', 'trainless.bench', 'trainless.probe', 'sklearn', 'pandas'))]; sys.exit(' '.join(bad) or 0)"
+        " 'trainless.ranking', 'trainless.bench', 'trainless.probe', 'sklearn', 'pandas'))];"
+        "sys.exit(' '.join(bad) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

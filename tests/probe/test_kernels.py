@@ -5,12 +5,12 @@ import torch
 
 from tests.cases import CASES, Case
 from tests.probe import naive
-from tests.probe.test_samples import FLAT, RANDOM
+from tests.probe.test_samples import FLAT, RANDOM, STATEFUL
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import condition, kernel, kernel_names, spectrum
 
 BY_NAME = {case.name: case for case in CASES}
-KERNELS = [case for case in CASES if case.name not in (*RANDOM, *FLAT)]
+KERNELS = [case for case in CASES if case.name not in (*RANDOM, *STATEFUL, *FLAT)]
 DENSE = ("dense-batch-norm",)  # a single sample of it cannot be normalised
 
 

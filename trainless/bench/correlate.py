@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEYS = ("arch_index", "arch_str")
+BRIEF = ("scores", "failures", "coverage", "spearman", "kendall", "ndcg_1000", "best_of_1000")
 LISTED = ("spearman", "kendall", "ndcg_1000", "spearman_top10%", "top10%_in_top10%", "best_of_1000", "regret")
 
 
@@ -138,7 +139,7 @@ def board(
         "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"
         " do. A column without failures has one row.",
     )
-    return Sheet(title, header, rows, (*about, *notes))
+    return Sheet(title, header, rows, (*about, *notes), BRIEF)
 
 
 def _headed() -> list[str]:

@@ -23,6 +23,7 @@ from trainless.ranking import Ranking
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")
 
 
 def results_directory() -> Path:
@@ -134,6 +135,19 @@ class Evidence:
             Record(str(place), proxy, value, column.higher_is_better, "ok" if value == value else "failed")
             for place, value in enumerate(values.tolist())
         ]
+
+
+def truth(table: Table, task: str, metric: str, fidelity: int | None = None) -> Floats:
+    """A column of a table turned so that higher is better.
+
+    Example:
+        >>> from trainless.bench.tables.table import Key
+        >>> columns = {Key("toy", "perplexity", 9): np.array([80.0, 90.0])}
+        >>> truth(Table("toy", "letters", ("a", "b"), {frozenset(columns): lambda: columns}), "toy", "perplexity")
+        array([-80., -90.])
+    """
+    values = table.column(task, metric, fidelity)
+    return -values if metric in LOWER_IS_BETTER else values
 
 
 def _has(table: Table, arch: str) -> bool:

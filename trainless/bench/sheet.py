@@ -17,6 +17,13 @@ Value: TypeAlias = str | float | int | None
 class Sheet:
     """Named columns, rows, and what a reader has to know about them.
 
+    Args:
+        title: What this is.
+        columns: Their names.
+        rows: The values.
+        notes: What a reader has to know.
+        brief: The columns that matter most; none where all fit everywhere.
+
     Example:
         >>> sheet = Sheet("Two", ("name", "value"), (("a", 0.123456), ("b", None)), ("one is missing",))
         >>> print(sheet.markdown())
@@ -34,6 +41,15 @@ class Sheet:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
+
+    def shortened(self) -> Sheet:
+        """Only the columns that matter most, for a narrow terminal; a note names the others."""
+        kept = [place for place, name in enumerate(self.columns) if name in self.brief]
+        left = [name for name in self.columns if name not in self.brief]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        note = f"Not shown here: {', '.join(left)}; --markdown, --csv and --json have them."
+        return Sheet(self.title, tuple(self.columns[place] for place in kept), rows, (*self.notes, note))
 
     def cells(self) -> list[list[str]]:
         """The rows as text for people."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from trainless.cli.bench_search import bench_search
+from trainless.cli.bench import bench
 from trainless.cli.demo import demo
 from trainless.cli.listing import listing
 from trainless.cli.score import score
@@ -27,14 +27,7 @@ app.command("score")(score)
 app.command("list")(listing)
 app.command("demo")(demo)
 app.command("search")(search)
-bench = typer.Typer(help="Measure proxies and search methods against tables.", no_args_is_help=True)
-bench.command("search")(bench_search)
 app.add_typer(bench, name="bench")
-
-
-@bench.callback()
-def _benches() -> None:
-    """Measure proxies and search methods against tables."""
 
 
 def _version(asked: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
@@ -48,9 +49,13 @@ def optimiser_tensors(optimiser: optim.Optimizer) -> Tensors:
 
 def restore_optimiser(optimiser: optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put back what ``optimiser_tensors`` took out."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         number, _, name = key.partition("/")
+        parameter = parameters[int(number)]
+        if tensor.shape == parameter.shape:  # in the memory layout of its parameter
+            tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
         state.setdefault(int(number), {})[name] = tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
@@ -59,7 +64,6 @@ def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
     """Those whose name starts with the prefix, without it.
 
     Example:
-        >>> import torch
         >>> under("a/", {"a/w": torch.ones(1), "b/w": torch.ones(1)})
         {'w': tensor([1.])}
     """

@@ -114,6 +114,7 @@ def statistics(x: Tensor) -> Floats:
     """Plain features of inputs ``(N, C, *spatial)``: per channel mean, deviation, range, roughness and tails.
 
     Example:
+        >>> import torch
         >>> statistics(torch.zeros(3, 2, 8)).shape
         (3, 14)
     """
@@ -125,18 +126,24 @@ def statistics(x: Tensor) -> Floats:
 
 
 @contextmanager
-def last_features(net: nn.Module) -> Iterator[Callable[[], Tensor]]:
-    """Listen to what goes into a network's last linear layer; the yielded function gives that of the last forward."""
+def last_features(net: nn.Module) -> Iterator[Callable[[int], Floats]]:
+    """Listen to what goes into a network's last linear layer.
+
+    The yielded function gives the features ``(N, d)`` of the last forward pass of N samples; d is 0 where the network
+    has no linear layer.
+    """
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    if not layers:
-        raise InputError(f"{type(net).__name__} has no linear layer to listen to: use drift.statistics of the inputs")
     seen: list[Tensor] = []
 
     def listen(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         seen[:] = [inputs[0].detach()]
 
-    handle = layers[-1].register_forward_pre_hook(listen)
+    def features(n: int) -> Floats:
+        return np.asarray(seen[0].double().cpu().numpy().reshape(n, -1)) if seen else np.empty((n, 0))
+
+    handles = [layer.register_forward_pre_hook(listen) for layer in layers[-1:]]
     try:
-        yield lambda: seen[0].flatten(1)
+        yield features
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.task import Part, PartName, Task
@@ -211,12 +211,8 @@ def run_part(
         for x, _ in feed.batches([wanted[chunk] for chunk in in_order(len(wanted), batch)]):
             answers = [net(x).float().cpu() for net in nets]
             found.append(np.stack([predictions(answer, task.target) for answer in answers]))
-            features.append(np.concatenate([statistics(x), _numbers(seen())], axis=1))
+            features.append(np.concatenate([statistics(x), seen(len(x))], axis=1))
     return np.concatenate(found, axis=1), np.concatenate(features)
-
-
-def _numbers(features: Tensor) -> Floats:
-    return np.asarray(features.double().cpu().numpy())
 
 
 def _some(task: Task, seed: int) -> Index:

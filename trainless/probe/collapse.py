@@ -26,7 +26,19 @@ _ALIKE: frozenset[Any] = frozenset(
         *(getattr(Tensor, f"__{name}__") for name in ("add", "radd", "sub", "mul", "rmul", "truediv", "iadd", "imul")),
         *(
             getattr(Tensor, name)
-            for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size", "numel")
+            for name in (
+                "add",
+                "mul",
+                "relu",
+                "clone",
+                "contiguous",
+                "mean",
+                "dim",
+                "size",
+                "numel",
+                "to",
+                "is_floating_point",
+            )
         ),
         *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
         *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),

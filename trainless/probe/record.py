@@ -120,7 +120,8 @@ def leaves(t: Trace) -> list[Tensor]:
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     """Call the network with these weights and insist on one tensor."""
     inputs = x.clone() if x.requires_grad else x
-    outputs = torch.func.functional_call(net, {**_own_buffers(net), **weights}, (inputs,), tie_weights=True)
+    buffers = _own_buffers(net, x.dtype if x.is_floating_point() else None)
+    outputs = torch.func.functional_call(net, {**buffers, **weights}, (inputs,), tie_weights=True)
     if not isinstance(outputs, Tensor):
         raise InputError(
             f"the network returned a {type(outputs).__name__}; one tensor of logits or values is needed:"
@@ -129,10 +130,10 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     return outputs
 
 
-def _own_buffers(net: nn.Module) -> dict[str, Tensor]:
+def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
     """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
     return {
-        f"{name}.{own}" if name else own: buffer.clone()
+        f"{name}.{own}" if name else own: buffer.to(dtype if buffer.is_floating_point() else None, copy=True)
         for name, module in modules(net)
         if not isinstance(module, _BatchNorm)
         for own, buffer in module.named_buffers(recurse=False)

@@ -58,10 +58,12 @@ def layer_entropy(p: Probe) -> float:
     −Σ_l π_l log π_l, π_l the share of layer l in the kernel's trace, the classifier left out.
 
     Fails:
-        No gradient reaches the weights.
+        No gradient reaches the weights, or the classifier is the only layer.
     """
-    traces = torch.stack(list(sample_statistics(p.at(norm="isolated"), "outputs").traces.values())[::-1][:-1])
-    return _entropy(traces.double().cpu())
+    traces = list(sample_statistics(p.at(norm="isolated"), "outputs").traces.values())[::-1][:-1]
+    if not traces:
+        raise Unscorable("the network has no layer besides the classifier")
+    return _entropy(torch.stack(traces).double().cpu())
 
 
 @proxy(higher_is_better=True, paper=PAPER)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -14,13 +11,12 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces.nb201_twins import CONV1, CONV3, EDGES, NONE, POOL, SKIP, canonical
 from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, Zero, average, conv
 from trainless.spaces.protocol import Counts, Network, require_arch
 from trainless.spaces.sketch import Graph, edge_cell
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
-EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
-NONE, SKIP, CONV1, CONV3, POOL = range(5)
 _NASLIB = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")  # the order in features' names
 
 
@@ -82,7 +78,7 @@ class NasBench201:
         of a node that is always zero stays, because its norm's bias is learnt. Each convolution keeps its
         own weights, so a shared convolution is never mistaken for two separate ones.
         """
-        return _canonical(arch)
+        return canonical(arch)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         require_arch(self, arch)
@@ -291,73 +287,3 @@ def _base_counts(
     flops += channels * outputs
     one, three = (Counts(edges[kernel][0], edges[kernel][1], 3 * 3 * cells) for kernel in (1, 3))
     return Counts(params, flops, layers + 4), one, three
-
-
-# --- canonical form ---------------------------------------------------------------------------------------------
-# A node's value is a sum: how often each term occurs. The terms are the input, a convolution (kernel, which one it is,
-# the value it reads) and an average pooling of a term, because pooling is linear.
-
-_Term = tuple[object, ...]
-_Value = Counter[_Term]
-
-
-def _inputs() -> list[_Value]:
-    """Node values before any edge: the input itself, then three empty sums."""
-    return [Counter({("x",): 1}), Counter(), Counter(), Counter()]
-
-
-def _pooled(value: _Value) -> _Value:
-    return Counter({("pool", term): times for term, times in value.items()})
-
-
-def _frozen(value: _Value) -> tuple[object, ...]:
-    return tuple(sorted(value.items(), key=repr))
-
-
-def _output(arch: Arch, labels: dict[int, int]) -> tuple[object, ...]:
-    """The output node's value, each convolution labelled as told (by its edge where it is not)."""
-    values = _inputs()
-    for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
-        if option == SKIP:
-            values[target] += values[source]
-        elif option == POOL:
-            values[target] += _pooled(values[source])
-        elif option != NONE:
-            values[target][("conv", option, labels.get(edge, 0), _frozen(values[source]))] += 1
-    return _frozen(values[3])
-
-
-def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
-    """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
-    groups: dict[object, list[int]] = {}
-    values = _inputs()
-    for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
-        if option == SKIP:
-            values[target] += values[source]
-        elif option == POOL:
-            values[target] += _pooled(values[source])
-        elif option != NONE:
-            term = ("conv", option, _frozen(values[source]))
-            groups.setdefault(term, []).append(edge)
-            values[target][term] += 1
-    for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in groups.values())):
-        yield {
-            edge: label
-            for group, order in zip(groups.values(), orders, strict=True)
-            for edge, label in zip(group, order, strict=True)
-        }
-
-
-@functools.cache
-def _canonical(arch: Arch) -> Arch:
-    return _representatives()[arch]
-
-
-@functools.cache
-def _representatives() -> dict[Arch, Arch]:
-    first: dict[str, Arch] = {}
-    chosen: dict[Arch, Arch] = {}
-    for arch in itertools.product(range(len(OPERATIONS)), repeat=len(EDGES)):
-        signature = min(repr(_output(arch, labels)) for labels in _relabellings(arch))
-        chosen[arch] = first.setdefault(signature, arch)
-    return chosen

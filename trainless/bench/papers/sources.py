@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from trainless.bench.evidence import Column, Evidence, Missing
+from trainless.bench.evidence import Column, Evidence, Missing, truth
 from trainless.bench.papers.definition import TASKS, Answer, Where
 from trainless.bench.statistics import Estimate, evaluate
 from trainless.core.errors import InputError
@@ -24,14 +25,14 @@ def judged(evidence: Evidence, where: Where, column: Column) -> Answer:
 
 def _judged(evidence: Evidence, where: Where, task: str, column: Column) -> Answer:
     try:
-        truth = evidence.table(where.table).column(task, where.metric, where.fidelity)
+        accuracy = truth(evidence.table(where.table), task, where.metric, where.fidelity)
     except InputError as error:
         raise Missing(str(error)) from error
-    chosen = evidence.population(where.table, where.population) & column.asked & np.isfinite(truth)
+    chosen = evidence.population(where.table, where.population) & column.asked & np.isfinite(accuracy)
     if chosen.sum() < 2:
         raise Missing(f"fewer than two networks of {where.table} have both scores and {where.metric} of {task}")
     up = column.higher_is_better
-    last, out = evaluate(column.values[:, chosen], truth[chosen], higher_is_better=up, draws=where.draws)
+    last, out = evaluate(column.values[:, chosen], accuracy[chosen], higher_is_better=up, draws=where.draws)
     return Answer(out.statistics, last.statistics, last.population, last.coverage, last.seeds)
 
 
@@ -110,6 +111,16 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Optimum:
+    """The best accuracy that there is."""
+
+    def answer(self, evidence: Evidence, where: Where) -> Answer:
+        values = evidence.table(where.table).column(where.task, where.metric, where.fidelity)
+        best = {"mean": Estimate(float(np.nanmax(values)), math.nan, math.nan, math.nan)}
+        return Answer(best, best, len(values), 1.0, 1)
+
+
+@dataclass(frozen=True)
 class Chance:
     """No score at all: every network is as good as another (Random)."""
 
@@ -127,10 +138,10 @@ class Against:
 
     def answer(self, evidence: Evidence, where: Where) -> Answer:
         one, other = (evidence.ours(where.table, name) for name in (self.proxy, self.other))
-        values, truth = one.values.mean(axis=0), other.values.mean(axis=0)
+        values, others = one.values.mean(axis=0), other.values.mean(axis=0)
         within = evidence.population(where.table, where.population)
-        chosen = within & one.asked & other.asked & np.isfinite(truth)
-        last, out = evaluate(values[chosen], truth[chosen], draws=where.draws)
+        chosen = within & one.asked & other.asked & np.isfinite(others)
+        last, out = evaluate(values[chosen], others[chosen], draws=where.draws)
         return Answer(out.statistics, last.statistics, last.population, last.coverage, last.seeds)
 
 

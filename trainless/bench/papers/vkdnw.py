@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainless.bench.papers.definition import Definition, Figures, Where, by_task
 from trainless.bench.papers.fits import Forest
 from trainless.bench.papers.sources import Absent, Against, Ours, Ranked
-from trainless.ranking import RankProduct, vkdnw_single
+from trainless.ranking import Lexicographic, RankProduct, vkdnw_single
 
 THREE = ("kendall", "spearman", "ndcg_1000")
 IMAGENET = ("ImageNet16-120",)
@@ -105,7 +105,13 @@ TABLE_6 = Definition(
     ),
 )
 
-_PARTS = {"V": vkdnw_single, "J": "jacov", "E": "expressivity", "T": "trainability", "F": "flops"}
+_PARTS: dict[str, Lexicographic | str] = {
+    "V": vkdnw_single,
+    "J": "jacov",
+    "E": "expressivity",
+    "T": "trainability",
+    "F": "flops",
+}
 
 
 def _parts(letters: str, *values: float, note: str = "") -> Figures:

@@ -1,0 +1,95 @@
+"""The published tables and figures of five papers, each as a definition that can be run."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterator
+
+from trainless.bench.evidence import Evidence, Missing
+from trainless.bench.papers.definition import Answer, Definition, Figures
+from trainless.bench.sheet import Sheet, Value
+from trainless.core.errors import UnknownName
+
+MODULES = ("teacup", "epsilon", "gradsign", "teg", "vkdnw")
+COLUMNS = (
+    *("row", "task", "metric", "statistic", "published", "ours", "difference", "low", "high", "failures last"),
+    *("coverage", "networks", "runs", "note"),
+)
+BRIEF = ("row", "task", "statistic", "published", "ours", "difference", "low", "high", "note")
+
+
+def definitions() -> dict[str, Definition]:
+    """Every definition by its name.
+
+    Example:
+        >>> definitions()["vkdnw:table1"].where.population
+        'no-dead-edges'
+    """
+    modules = [importlib.import_module(f"trainless.bench.papers.{name}") for name in MODULES]
+    return {each.name: each for module in modules for each in module.DEFINITIONS}
+
+
+def find(text: str) -> list[Definition]:
+    """One definition by its name, or all of a paper's.
+
+    Example:
+        >>> [each.name for each in find("teg-nas")]
+        ['teg-nas:figure1', 'teg-nas:table2', 'teg-nas:table5']
+    """
+    known = definitions()
+    if text in known:
+        return [known[text]]
+    chosen = [each for name, each in known.items() if text in ("all", name.partition(":")[0])]
+    if not chosen:
+        raise UnknownName(f"no published table is called {text!r}; there are: {', '.join(known)}")
+    return chosen
+
+
+def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, runs: int | None = None) -> Sheet:
+    """Published figures and ours, side by side.
+
+    Args:
+        definition: The published table.
+        evidence: Where our figures come from.
+        draws: Bootstrap draws behind the intervals.
+        runs: Runs of each search; the paper's number where it is None.
+    """
+    rows = [row for figures in definition.rows for row in _rows(definition, figures, evidence, draws, runs)]
+    absent = sum(row[5] is None for row in rows)
+    notes = (
+        "ours: failures left out, as the papers do; failures last: ranked last and counted. low and high: 95 %"
+        f" ({draws} bootstrap draws over networks and seeds; over repeats for fits and searches).",
+        *((f"{absent} of {len(rows)} figures have no data here; the note says why.",) if absent else ()),
+        *definition.notes,
+    )
+    return Sheet(definition.title, COLUMNS, tuple(rows), notes, BRIEF)
+
+
+def _rows(
+    definition: Definition, figures: Figures, evidence: Evidence, draws: int, runs: int | None
+) -> Iterator[tuple[Value, ...]]:
+    for task, published in figures.published.items():
+        where = dataclasses.replace(
+            definition.where,
+            task=task,
+            metric=figures.metric or definition.where.metric,
+            draws=draws,
+            runs=runs or definition.where.runs,
+        )
+        about = (figures.label, task, where.metric)
+        try:
+            answer = figures.source.answer(evidence, where)
+        except Missing as missing:
+            for statistic, value in published.items():
+                yield (*about, statistic, value, *(None,) * 8, f"no data here: {missing}")
+            continue
+        for statistic, value in published.items():
+            yield (*about, statistic, value, *_figures(answer, statistic, value), figures.note)
+
+
+def _figures(answer: Answer, statistic: str, published: float) -> tuple[Value, ...]:
+    ours = answer.out[statistic]
+    counted = answer.last[statistic].value
+    numbers = (ours.value, ours.value - published, ours.low, ours.high, counted, answer.coverage)
+    return (*numbers, answer.networks, answer.seeds)
