@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         list_spaces,
         list_tables,
         list_tasks,
-        space,
     )
     from trainless.core.arch import Arch, Candidate, Decision, Region
     from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
     from trainless.run.search import Found, search
+    from trainless.spaces import space
     from trainless.spaces.protocol import Space
     from trainless.tasks import task
 
@@ -79,13 +79,13 @@ _HOME = {
         "list_spaces",
         "list_tables",
         "list_tasks",
-        "space",
     ),
     "engine.evaluate": ("score",),
     "engine.store": ("SqliteStore",),
     "probe.probe": ("Probe", "quantity"),
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
     "run.search": ("Found",),
+    "spaces": ("space",),
     "spaces.protocol": ("Space",),
     "tasks": ("task",),
 }

@@ -7,11 +7,11 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from trainless.core.errors import InputError, UnknownName
+from trainless.core.errors import UnknownName
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
-    from trainless.spaces.protocol import Space
+    pass
 
 REGISTRIES = {
     "proxies": "trainless.proxies",
@@ -52,28 +52,6 @@ def describe(kind: str, name: str) -> str:
     documented = value.func if isinstance(value, functools.partial) else value
     summary = (inspect.getdoc(documented) or "").partition("\n")[0]
     return f"{summary} Of: {', '.join(value.proxies)}." if kind == "rankings" else summary
-
-
-def space(name: str, **parameters: Any) -> Space:
-    """Look up a space by its name, with its parameters.
-
-    Example:
-        >>> space("nb201", channels=8, cells=1).name
-        'nb201'
-        >>> space("nb201", chanels=8)
-        Traceback (most recent call last):
-        trainless.core.errors.InputError: the space nb201 has no parameter 'chanels'; it has: channels, cells
-    """
-    factory = registry_of("spaces")[name]
-    known = inspect.signature(factory).parameters
-    for parameter in parameters:
-        if parameter not in known:
-            raise InputError(f"the space {name} has no parameter {parameter!r}; it has: {', '.join(known) or 'none'}")
-    try:
-        made: Space = factory(**parameters)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the space {name} cannot be made with {parameters} ({error}): see its parameters") from error
-    return made
 
 
 def list_proxies(pattern: str = "*") -> list[str]:

@@ -15,9 +15,11 @@ from trainless.core.errors import InputError, UnknownName
 from trainless.core.target import Target
 from trainless.core.task import Part, Rows, Task
 from trainless.learn.augment import augment
+from trainless.learn.checkpoint import optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.feed import Feed, in_order, shuffled
 from trainless.learn.loop import Trained, learning_rate, train
 from trainless.learn.outputs import predict_part
+from trainless.learn.precision import Precision
 from trainless.learn.progress import Epoch
 from trainless.learn.recipe import Augmentation, Recipe, recipe, recipe_for, registry
 from trainless.learn.weights import class_weights
@@ -89,6 +91,24 @@ def test_interrupted_ends_with_the_same_bits(digits: Task, tmp_path: Path, optim
     again = train(tiny_net(task, seed=99), task, how, seed=5, checkpoint=file)
     assert same(whole, again)
     assert [epoch.valid_loss for epoch in whole.history] == [epoch.valid_loss for epoch in again.history]
+
+
+def test_restored_momentum_has_the_layout_of_its_kernel(digits: Task, tmp_path: Path) -> None:
+    """CUDA's fused optimisers need that, and images are channels-last there."""
+    net = nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    net(torch.ones(1, 4, 5, 5)).sum().backward()
+    optimiser.step()
+    write_tensors(tmp_path / "o", optimiser_tensors(optimiser), {})
+    momentum = optimiser.state[net.weight]["momentum_buffer"].clone()
+    restore_optimiser(optimiser, read_tensors(tmp_path / "o")[0])
+    restored = optimiser.state[net.weight]["momentum_buffer"]
+    assert restored.stride() == net.weight.stride()
+    assert torch.equal(restored, momentum)
+    task = small(digits)
+    last = Precision(torch.device("cpu"), layout=torch.channels_last)
+    whole = train(tiny_net(task), task, QUICK, precision=last)
+    assert whole.net.state_dict()["0.stem.0.weight"].is_contiguous()
 
 
 def test_seed_decides_everything(digits: Task) -> None:

@@ -1,17 +1,19 @@
 """Every row of the published programs' scores, to 1e-4 relative unless a reason is stated here.
 
-A row is computed at the point of its recipe. Three kinds of rows cannot be equal, and each is listed below:
-``LOOSE``, numbers that the program's own rounding or random draws decide (the corrected formula is held to a
-float64 oracle in ``test_oracles``); ``FAILED``, numbers that stand for a failure, where ours is NaN with a reason;
+A row is computed at the point of its recipe. Some kinds of rows cannot be equal, and each is listed below:
+``LOOSE`` and ``REDRAWN``, numbers that the program's own rounding or random draws decide (the formula itself is held to
+a float64 oracle in ``test_oracles``); ``FAILED``, numbers that stand for a failure, where ours is NaN with a reason;
 and ``CORRECTED``, failures of single precision where the mathematics has a number.
 """
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import itertools
 import math
+import statistics
 from collections.abc import Callable
 
 import pytest
@@ -101,10 +103,11 @@ LOOSE: dict[tuple[str, str], tuple[float, float, str]] = {
     ("ZiCo", "zico_2batches"): (4e-3, 0, "1 / |g₁ − g₂| is largest where float32 leaves no digits of the difference"),
     ("AZ-NAS", "zico"): (4e-3, 0, "1 / |g₁ − g₂| is largest where float32 leaves no digits of the difference"),
     ("AZ-NAS", "ntk"): (3e-3, 0, "float32 gradients through batch statistics; the float64 value lies between"),
-    ("AZ-NAS", "trainability"): (0.03, 0.01, "the program draws other random signs"),
-    ("MeCo", "meco_opt_nb201script_x1_32"): (0.12, 1.5, "the program draws other channels"),
+    # two single draws: 4 √2 times the deviation over seeds, measured at 0.6 % to 1.7 %, and 0.0022 on the best arch
+    ("AZ-NAS", "trainability"): (0.09, 0.0125, "the program draws other random signs"),
     ("epsinas", "epsilon_1e-7_1"): (1e-4, 2e-7, "on a network of skips the two outputs differ by rounding only"),
 }
+REDRAWN = {("MeCo", "meco_opt_nb201script_x1_32")}  # the program draws other channels: compared with our own spread
 FAILED: dict[tuple[str, str], tuple[float, str]] = {
     ("zero-cost-nas", "jacob_cov"): (math.nan, "no gradient reaches some input"),
     ("VKDNW", "jacov"): (math.nan, "no gradient reaches some input"),
@@ -181,6 +184,11 @@ def verdict(p: Probe, row: dict[str, str]) -> str:
             return f"{key}: {ROWS[key](p)} where the program fails with {published}"
         except Unscorable as error:
             return "" if reason in str(error) else f"{key}: another reason: {error}"
+    if key in REDRAWN:
+        draws = [ROWS[key](dataclasses.replace(p, seed=seed, _memo={})) for seed in range(6)]
+        mean, deviation = statistics.mean(draws), statistics.stdev(draws)
+        distance = abs(published - mean) / deviation
+        return "" if distance < 6 else f"{key}: published {published}, ours {mean} ± {deviation}"
     ours = ROWS[key](p)
     relative, absolute = tolerance(key, arch)
     close = abs(ours - published) <= max(relative * abs(published), absolute)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from trainless.catalogue import space as find_space
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.target import Target
@@ -19,6 +18,7 @@ from trainless.core.task import Part, Task
 from trainless.engine.asked import select
 from trainless.engine.subjects import one_line
 from trainless.proxies.proxy import Proxy
+from trainless.spaces import space as find_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space
 

@@ -24,12 +24,12 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
 ) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
-    from trainless.catalogue import space as find_space
     from trainless.cli.progress import tracked
     from trainless.engine.asked import data_for, select
     from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import SqliteStore
     from trainless.engine.subjects import Member
+    from trainless.spaces import space as find_space
     from trainless.tasks import task as find_task
 
     opened, space = find_task(task), find_space("nb201", channels=8, cells=1)

@@ -69,8 +69,8 @@ def _value(text: str) -> int | float | str:
 
 def open_subjects(texts: list[str], space: str, space_args: str) -> list[Subject]:
     """What is to be scored: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
-    from trainless.catalogue import space as find_space
     from trainless.engine.subjects import Made, subjects_of
+    from trainless.spaces import space as find_space
 
     if space:
         opened = find_space(space, **parse_arguments(space_args))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.arch import Arch, Candidate, Region, is_region
-from trainless.core.errors import InputError, TrainlessError
+from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.engine.data import Data, fingerprint
@@ -88,6 +88,7 @@ class Given:
 
     def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
         """The network, ours to keep."""
+        _refuse_cell(size, "this is a whole network")
         return self.private, data.task.target
 
     def identity(self, data: Data, seed: int) -> tuple[str, str]:
@@ -110,6 +111,7 @@ class Made:
 
     def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
         """The network, ours to keep."""
+        _refuse_cell(size, "this is a whole network")
         return self._given(data, seed).private, data.task.target
 
     def identity(self, data: Data, seed: int) -> tuple[str, str]:
@@ -169,6 +171,7 @@ class Member:
                 return space.build_cell(_arch(self.candidate), data.task.dims).to(data.device), CELL_TARGET
             if size == "cell" and isinstance(space, CellSupernet) and is_region(self.candidate):
                 return space.build_cell_region(self.candidate, data.task.dims).to(data.device), CELL_TARGET
+            _refuse_cell(size, f"cells of {space.name} cannot stand alone")
             if size != "full" and isinstance(space, Scalable):
                 space = space.scaled(*THIN)
             return self._build(space, data.task).to(data.device), data.task.target
@@ -183,6 +186,11 @@ class Member:
         if is_region(self.candidate):
             return key(self.space), _region_text(self.candidate)
         return key(self.space), ",".join(map(str, self.candidate))
+
+
+def _refuse_cell(size: Size, why: str) -> None:
+    if size == "cell":
+        raise Unscorable(f"the paper's setting is a single cell of one channel, but {why}: score it in the own setting")
 
 
 def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from trainless.core.errors import InputError
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -23,10 +25,28 @@ registry.add("transformer", "trainless.spaces.transformer:Transformer")
 
 
 def space(name: str, **parameters: Any) -> Space:
-    """Look up a space by its name, with its parameters.
+    """Look up a space by its name, or by ``my_file.py:my_space``, with its parameters.
 
     Example:
         >>> space("nb201", channels=8, cells=1).name
         'nb201'
+        >>> space("trainless.spaces.nb201:NasBench201", cells=1).name
+        'nb201'
+        >>> space("nb201", chanels=8)
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the space nb201 has no parameter 'chanels'; it has: channels, cells
     """
-    return registry[name](**parameters)
+    if ":" in name:
+        from trainless.spaces.custom import load
+
+        return load(name, **parameters)
+    factory = registry[name]
+    known = inspect.signature(factory).parameters
+    for parameter in parameters:
+        if parameter not in known:
+            raise InputError(f"the space {name} has no parameter {parameter!r}; it has: {', '.join(known) or 'none'}")
+    try:
+        made: Space = factory(**parameters)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the space {name} cannot be made with {parameters} ({error}): see its parameters") from error
+    return made

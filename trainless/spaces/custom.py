@@ -26,6 +26,8 @@ Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]
 """The chosen option of every decision, by name and in its own type."""
 
+_USER = "trainless_user_"  # what the names of modules from users' files begin with
+
 
 class Code:
     """A function that is written as its name and a digest of its source, so that stored scores know it again."""
@@ -36,6 +38,18 @@ class Code:
 
     def __repr__(self) -> str:
         return f"{self.function.__name__}#{self.digest}"
+
+    def __reduce__(self) -> tuple[Callable[..., Code], tuple[Any, ...]]:
+        """For another process, which finds a function of a user's file by importing that file."""
+        module = sys.modules.get(self.function.__module__)
+        if self.function.__module__.startswith(_USER) and module is not None and module.__file__:
+            return _code_in_file, (module.__file__, self.function.__name__)
+        return Code, (self.function,)
+
+
+def _code_in_file(path: str, name: str) -> Code:
+    file = Path(path)
+    return Code(vars(sys.modules.get(_module_name(file)) or _from_file(file))[name])
 
 
 def _digest(function: Callable[..., Any]) -> str:
@@ -153,12 +167,12 @@ def space_from(
     )
 
 
-def load(reference: str) -> Space:
+def load(reference: str, **parameters: Any) -> Space:
     """Import the space that ``path/to/file.py:name`` or ``package.module:name`` names; this runs the user's code.
 
     Args:
-        reference: A file or module, a colon and the name of a space in it, or of a function without arguments or
-            a class that makes one.
+        reference: A file or module, a colon and the name of a space in it, or of a function or class that makes one.
+        **parameters: What that function or class is called with.
 
     Example:
         >>> load("trainless.spaces.nb201:NasBench201").name
@@ -174,8 +188,10 @@ def load(reference: str) -> Space:
     if found is None:
         there = [key for key, value in vars(module).items() if isinstance(value, Space) and not isinstance(value, type)]
         raise InputError(f"{place} has no {name!r}; its spaces are: {', '.join(there) or 'none'}")
-    if callable(found):
-        found = _run(found, reference)
+    if isinstance(found, type) or not isinstance(found, Space):
+        found = _run(functools.partial(found, **parameters), reference) if callable(found) else found
+    elif parameters:
+        raise InputError(f"{reference} is a space already and takes no {', '.join(parameters)}: name what makes it")
     if not isinstance(found, Space) or isinstance(found, type):
         raise InputError(
             f"{reference} is {type(found).__name__}, not a space: make one with trainless.spaces.custom.space_from"
@@ -186,14 +202,17 @@ def load(reference: str) -> Space:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}: check the path before the colon")
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(f"trainless_user_{digest}", path)
+    spec = importlib.util.spec_from_file_location(_module_name(path), path)
     if spec is None or spec.loader is None:
         raise InputError(f"{str(path)!r} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     _run(functools.partial(spec.loader.exec_module, module), str(path))
     return module
+
+
+def _module_name(path: Path) -> str:
+    return _USER + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 
 def _from_package(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class Choices(Protocol):
 
     def canonical(self, arch: Arch) -> Arch:
         """The one key of all archs that compute the same function."""
+        ...
+
+
+@runtime_checkable
+class Parted(Choices, Protocol):
+    """A space in parts that have nothing to do with each other, such as two cells."""
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many decisions each part has; a part is valid and canonical whatever the other parts are."""
         ...
 
 
@@ -104,7 +114,9 @@ def sample(
         space: What to draw from.
         rng: The source of randomness.
         canonical: Draw uniformly over functions rather than archs: an arch is accepted only where it is its own
-            canonical representative, so every set of twins is equally likely.
+            canonical representative, so every set of twins is equally likely. A space that says which of its
+            ``parts`` are independent is drawn part by part. Where nearly every arch is a twin of another, as in
+            ``recurrent`` with its unused nodes, no draw succeeds and the error says so.
         feasible: A limit; the draw is uniform over what it lets through.
         region: Draw from these open options only.
         tries: How many draws may be rejected before giving up.
@@ -117,17 +129,68 @@ def sample(
         >>> len(sample(NasBench201(), np.random.default_rng(0)))
         6
     """
-    parts = [sorted(part) for part in (whole(space.decisions) if region is None else region)]
-    counts = np.array([len(part) for part in parts])
+    options = [sorted(part) for part in (whole(space.decisions) if region is None else region)]
+    if not canonical:
+        return _drawn(space, rng, options, tries, lambda arch: allowed(space, arch, feasible), feasible)
+    if isinstance(space, Parted):
+        for _ in range(tries):
+            arch = _part_by_part(space, rng, options, tries)
+            if feasible is None or feasible(arch):
+                return arch
+        raise _nothing(space, tries, feasible)
+    try:
+        return _drawn(space, rng, options, tries, lambda arch: _own_twin(space, arch, feasible), feasible)
+    except InputError as error:
+        raise InputError(
+            f"{space.name}: none of {tries} random architectures was the canonical one of its twins"
+            f"{' and feasible' if feasible else ''}: with so many twins, or such limits, they cannot be drawn uniformly;"
+            " leave canonical out and take space.canonical(arch) of what is drawn"
+        ) from error
+
+
+def _own_twin(space: Choices, arch: Arch, feasible: Feasible | None) -> bool:
+    return allowed(space, arch, feasible) and space.canonical(arch) == arch
+
+
+def _part_by_part(space: Parted, rng: Rng, options: list[list[int]], tries: int) -> Arch:
+    """A canonical arch, each part drawn by rejection while the others stay: much rarer to reject than the whole."""
+    arch = tuple(part[0] for part in options)
+    start = 0
+    for length in space.parts:
+        part = slice(start, start + length)
+
+        def accepted(other: Arch, part: slice = part) -> bool:
+            return space.valid(other) and space.canonical(other)[part] == other[part]
+
+        held = [[option] for option in arch]
+        arch = _drawn(space, rng, [*held[: part.start], *options[part], *held[part.stop :]], tries, accepted, None)
+        start += length
+    return arch
+
+
+def _drawn(
+    space: Choices,
+    rng: Rng,
+    options: list[list[int]],
+    tries: int,
+    accepted: Callable[[Arch], bool],
+    feasible: Feasible | None,
+) -> Arch:
+    """Draw all options uniformly until the arch is accepted."""
+    counts = np.array([len(part) for part in options])
     block, left = 1, tries
     while left > 0:
         for row in rng.integers(counts, size=(min(block, left), len(counts))).tolist():
-            arch = tuple(part[option] for part, option in zip(parts, row, strict=True))
-            if allowed(space, arch, feasible) and not (canonical and space.canonical(arch) != arch):
+            arch = tuple(part[option] for part, option in zip(options, row, strict=True))
+            if accepted(arch):
                 return arch
         left -= block
         block = min(2 * block, 64)
-    raise InputError(
+    raise _nothing(space, tries, feasible)
+
+
+def _nothing(space: Choices, tries: int, feasible: Feasible | None) -> InputError:
+    return InputError(
         f"{space.name}: none of {tries} random architectures was {'feasible' if feasible else 'valid'}; loosen the"
         " limits (parameters, FLOPs, depth, latency) or choose a space that can meet them"
     )

@@ -132,8 +132,8 @@ class NasBench101:
         return count(cell, task, self.channels, self.cells, self.stacks)
 
     def scaled(self, channels: int, cells: int) -> NasBench101:
-        """The same space at another width and number of cells per stack."""
-        return NasBench101(channels, cells, self.stacks)
+        """The same space at another width and number of cells per stack; five channels at least, one per vertex."""
+        return NasBench101(max(channels, VERTICES - 2), cells, self.stacks)
 
     def parse(self, text: str) -> Arch:
         """Read ``adjacency;operations`` as in the columns of the benchmark's table, for 2 to 7 vertices."""

@@ -13,7 +13,7 @@ from trainless.core.task import Task
 from trainless.spaces.genotype import Genotype, Pair, parse_genotype
 from trainless.spaces.nds_cell import Nodes, Plan, canonical_nodes, plan
 from trainless.spaces.nds_families import FAMILIES
-from trainless.spaces.nds_net import CellsNetwork, Frame, Skeleton, count
+from trainless.spaces.nds_net import CellsAlone, CellsNetwork, Frame, Skeleton, count
 from trainless.spaces.protocol import Counts, require_arch
 from trainless.spaces.sketch import Edge, Graph, Node
 
@@ -72,6 +72,12 @@ class CellSpace:
         """Operation and input of both pairs of every node, normal cell first."""
         return _decisions(self.family)
 
+    @property
+    def parts(self) -> tuple[int, int]:
+        """The decisions of the normal and of the reduction cell, whose canonical forms are independent."""
+        half = len(self.decisions) // 2
+        return half, half
+
     def check(self, task: Task) -> None:
         """Raise InputError for inputs without spatial axes or too small for the reductions."""
         if not 1 <= task.dims <= 3 or task.vocabulary:
@@ -112,12 +118,26 @@ class CellSpace:
         nodes that are not yet sure to be read. Norms are affine, and poolings have none, as in the final network.
         """
         self.check(task)
+        self._require_region(region)
+        return CellsNetwork(self._frame(region), task)
+
+    def build_cell(self, arch: Arch, dims: int) -> nn.Module:
+        """The two cells alone: the normal one, whose two inputs are the sample, and then the reduction."""
+        require_arch(self, arch)
+        return self.build_cell_region(region_of(arch), dims)
+
+    def build_cell_region(self, region: Region, dims: int) -> nn.Module:
+        """As ``build_cell``, with every open option of every decision taking part."""
+        self._require_region(region)
+        frame = self._frame(region)
+        return CellsAlone(frame.normal, frame.reduction, dims)
+
+    def _require_region(self, region: Region) -> None:
         for part, decision in zip(region, self.decisions, strict=True):
             if not part or not part <= set(range(len(decision))):
                 raise InputError(
                     f"{self.name}: the options {sorted(part)} of {decision.name!r} are not a non-empty choice"
                 )
-        return CellsNetwork(self._frame(region), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
         """What ``build`` would give, from shapes alone."""

@@ -151,6 +151,25 @@ class CellsNetwork(Network):
         return logits
 
 
+class CellsAlone(nn.Module):
+    """A normal cell of one channel, a reduction cell of two, norm, ReLU, global average and two outputs; no stem."""
+
+    def __init__(self, normal: Plan, reduction: Plan, dims: int) -> None:
+        super().__init__()
+        width = len(normal.outputs)
+        self.normal = _Cell(dims, normal, _Step(1, 1, 1, reduces=False, after_reduction=False))
+        self.reduction = _Cell(dims, reduction, _Step(1, width, 2, reduces=True, after_reduction=False))
+        self.norm = NORM[dims](2 * len(reduction.outputs))
+        self.pool = GLOBAL[dims](1)
+        self.classifier = nn.Linear(2 * len(reduction.outputs), 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Two numbers for every sample ``(1, *spatial)``."""
+        features = torch.relu(self.norm(self.reduction(x, self.normal(x, x))))
+        outputs: Tensor = self.classifier(self.pool(features).flatten(1))
+        return outputs
+
+
 def _features(frame: Frame, steps: list[_Step]) -> int:
     last = steps[-1]
     return last.channels * len((frame.reduction if last.reduces else frame.normal).outputs)

@@ -93,7 +93,7 @@ class CellSpace(Space, Protocol):
     """A space whose cell can stand alone: TE-NAS counts linear regions on a single cell of one channel."""
 
     def build_cell(self, arch: Arch, dims: int) -> nn.Module:
-        """One cell of one channel, norm, ReLU, pooling and a classifier of two outputs, without a stem."""
+        """One cell (of each kind) of one channel, norm, ReLU, pooling and two outputs, without a stem."""
         ...
 
 
