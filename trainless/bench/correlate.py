@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainless.bench.evidence import Column, Evidence, Floats, Mask, places
+from trainless.bench.evidence import Column, Evidence, Floats, Mask, column_of, places
 from trainless.bench.scorefile import ScoreFile, read_scores
 from trainless.bench.sheet import Sheet, Value
 from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
@@ -77,14 +77,7 @@ def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -
 def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, Column]:
     """Columns of a sweep's file; an arch that is not there has its canonical twin's scores."""
     rows = places(file.archs, table)
-    found = {}
-    for name in names:
-        at = [file.seeds.index(seed) for seed in file.seeds_of(name)] or [0]
-        place = file.proxies.index(name)
-        values = np.where(rows >= 0, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
-        asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
-        found[name] = Column(values, asked, file.higher_is_better(name))
-    return found
+    return {name: column_of(file, name, rows) for name in names}
 
 
 def open_columns(path: str, column: str, key: str, table: Table) -> dict[str, Column]:
@@ -162,7 +155,6 @@ def meanings() -> tuple[str, ...]:
     return tuple(f"{name}: {MEANINGS[name]}." for name in LISTED)
 
 
-def stored_columns(evidence: Evidence, table: str, names: Sequence[str]) -> dict[str, Column]:
+def stored_columns(evidence: Evidence, table: str, names: Sequence[str] = ()) -> dict[str, Column]:
     """Our stored scores of a table by these proxies, or all of them where none is named."""
-    file, _ = evidence.stored(table)
-    return columns_of_sweep(file, names or list(file.proxies), evidence.table(table))
+    return {name: evidence.ours(table, name) for name in names or evidence.proxies(table)}

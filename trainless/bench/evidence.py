@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,15 @@ from trainless.bench.tables import Table, peer_scores
 from trainless.bench.tables import table as open_table
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
+from trainless.core.task import Task
 from trainless.ranking import Ranking
+from trainless.spaces import space
+from trainless.spaces.constraint import counter
+from trainless.spaces.protocol import Counted
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")
 
 
@@ -75,28 +80,41 @@ class Evidence:
         return population(self.table(table), name)
 
     @functools.cache  # noqa: B019
-    def stored(self, table: str) -> tuple[ScoreFile, npt.NDArray[np.intp]]:
-        """Our scores, and for each row of the table the row of the file, −1 where it has none."""
-        path = self.folder / f"{table}.npz"
-        if not path.is_file():
-            raise Missing(f"no scores of {table} are stored here: {path.name} is not in {path.parent.name}/")
-        file = read_scores(path)
-        return file, places(file.archs, self.table(table))
+    def stored(self, table: str) -> list[tuple[ScoreFile, npt.NDArray[np.intp]]]:
+        """Our files of scores, and for each row of the table the row of the file, −1 where it has none.
+
+        ``TABLE.npz`` counts before ``TABLE_*.npz``, which may have other proxies or settings.
+        """
+        paths = [self.folder / f"{table}.npz", *sorted(self.folder.glob(f"{table}_*.npz"))]
+        files = [read_scores(path) for path in paths if path.is_file()]
+        if not files:
+            raise Missing(f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/")
+        return [(file, places(file.archs, self.table(table))) for file in files]
+
+    def proxies(self, table: str) -> list[str]:
+        """The proxies that have scores, of any file, and the counts."""
+        names = [name for file, _ in self.stored(table) for name in file.proxies if file.seeds_of(name)]
+        return list(dict.fromkeys([*names, *COUNTS]))
 
     def ours(self, table: str, proxy: str) -> Column:
-        """Our scores by a proxy, one row per seed."""
-        file, rows = self.stored(table)
-        if proxy not in file.proxies:
-            raise Missing(f"{proxy} is not among the stored scores of {table}")
-        seeds = file.seeds_of(proxy)
-        if not seeds:
-            raise Missing(f"{proxy} has no stored scores on {table} yet")
-        at = [file.seeds.index(seed) for seed in seeds]
-        place = file.proxies.index(proxy)
-        known = rows >= 0
-        values = np.where(known, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
-        asked = known & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
-        return Column(values, asked, file.higher_is_better(proxy))
+        """Our scores by a proxy, one row per seed; parameters, FLOPs and layers are counted from shapes."""
+        if proxy in COUNTS and self._counts(table) is not None:
+            return Column(self._counts(table)[COUNTS.index(proxy)][None], np.full(len(self.table(table)), True))
+        for file, rows in self.stored(table):
+            if proxy in file.proxies and file.seeds_of(proxy):
+                return column_of(file, proxy, rows)
+        raise Missing(f"{proxy} is not among the stored scores of {table}")
+
+    @functools.cache  # noqa: B019
+    def _counts(self, table: str) -> Any:
+        """Counts × rows, as the networks are written, parts that do nothing included; None where none are known."""
+        opened = self.table(table)
+        rules = space(opened.space)
+        if not isinstance(rules, Counted):
+            return None
+        count = counter(rules, Task.noise((3, 32, 32), 10))
+        found = [count(rules.parse(arch)) for arch in opened.archs]
+        return np.array([[getattr(each, name) for each in found] for name in COUNTS], np.float64)
 
     def peers(self, name: str, task: str, proxy: str, table: str) -> Column:
         """What others published."""
@@ -137,6 +155,15 @@ class Evidence:
         ]
 
 
+def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp]) -> Column:
+    """A proxy's scores of a table's rows, given the place of each row in the file."""
+    at = [file.seeds.index(seed) for seed in file.seeds_of(proxy)] or [0]
+    place = file.proxies.index(proxy)
+    values = np.where(rows >= 0, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
+    asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
+    return Column(values, asked, file.higher_is_better(proxy))
+
+
 def truth(table: Table, task: str, metric: str, fidelity: int | None = None) -> Floats:
     """A column of a table turned so that higher is better.
 
@@ -160,8 +187,6 @@ def _has(table: Table, arch: str) -> bool:
 
 def places(archs: Sequence[str], table: Table) -> npt.NDArray[np.intp]:
     """For each row of a table the place of its arch, or else of its canonical twin, among some; −1 for none."""
-    from trainless.spaces import space
-
     rules = space(table.space)
     known = {arch: place for place, arch in enumerate(archs)}
     found = np.full(len(table), -1, np.intp)

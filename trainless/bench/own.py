@@ -69,7 +69,7 @@ def judge_proxy(
     rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[:sample]
     others = [proxy.name for proxy in open_proxies(against) if proxy.name != mine]
     try:
-        stored = stored_columns(evidence, table, [])
+        stored = stored_columns(evidence, table)
         note = "Built-in scores are the stored ones, at their papers' settings."
     except Missing as missing:
         stored, note = {}, f"Built-in scores were computed on this sample ({missing})."

@@ -27,13 +27,13 @@ class Forest:
         proxies: The scores that are features; empty for none.
         everything: Take all stored proxies.
         structure: Take GRAF's features of the graph too.
-        repeats: How often; the published figures are means of five runs.
+        repeats: How often, each time with other networks; the published figures are means of five runs.
     """
 
     proxies: tuple[str, ...] = ()
     everything: bool = False
     structure: bool = False
-    repeats: int = 5
+    repeats: int = 3
 
     def answer(self, evidence: Evidence, where: Where) -> Answer:
         names, table, known = self._features(evidence, where)
@@ -55,8 +55,7 @@ class Forest:
         names: list[str] = []
         columns: list[Floats] = []
         if self.everything or self.proxies:
-            file, _ = evidence.stored(where.table)
-            for proxy in file.proxies if self.everything else self.proxies:
+            for proxy in evidence.proxies(where.table) if self.everything else self.proxies:
                 column = evidence.ours(where.table, proxy)
                 within = within & column.asked
                 names.append(proxy)

@@ -104,8 +104,10 @@ class Guided:
 
 def _seconds(evidence: Evidence, what: Guided, table: str) -> Estimate:
     """What the search would have cost: its evaluations times the proxies' measured milliseconds."""
-    file, _ = evidence.stored(table)
-    ms = sum(float(file.ms[file.proxies.index(proxy)]) for proxy in what.proxies)
+    ms = 0.0
+    for proxy in what.proxies:
+        file = next(file for file, _ in evidence.stored(table) if proxy in file.proxies)
+        ms += float(file.ms[file.proxies.index(proxy)])
     evaluations = 500 if "reinforce" in what.searcher else 1256
     return Estimate(evaluations * ms / 1000, math.nan, math.nan, math.nan)
 
