@@ -288,6 +288,48 @@ def vkdnw(p: Probe, *, exact: bool = False) -> float:
     return float(-(share * np.log(share + 1e-10)).sum())
 
 
+def sample_zico(p: Probe) -> float:
+    total = 0.0
+    for each in rows(p, matrices(p), of="loss", joint=False).values():
+        size = each.abs().numpy()
+        deviation = size.std(0)
+        moving = deviation > 1e-9 * size.max()
+        if moving.any():
+            total += math.log((size.mean(0)[moving] / deviation[moving]).sum())
+    return total
+
+
+def isolated_jacov(p: Probe) -> float:
+    alone = []
+    for index in range(len(p.x)):
+        x = p.x[index : index + 1].detach().clone().requires_grad_()
+        alone.append(torch.autograd.grad(outputs(p, dict(p.weights), x).sum(), x)[0].flatten().numpy())
+    values = np.linalg.eigvalsh(np.corrcoef(np.stack(alone))) + 1e-5
+    return float(-(np.log(values) + 1 / values).sum())
+
+
+def layer_entropy(p: Probe) -> float:
+    share = np.array(
+        [float(each.square().sum()) for each in rows(p, matrices(p)[:-1], of="outputs", joint=False).values()]
+    )
+    share = share[share > 0] / share.sum()
+    return float(-(share * np.log(share)).sum())
+
+
+def block_meco(p: Probe) -> float:
+    flat = [feature.detach().movedim(1, 0).flatten(1).numpy() for feature in features(p)]
+    return float(sum(max(0.0, np.linalg.eigvalsh(np.corrcoef(rows))[0]) for rows in flat))
+
+
+def feature_rank(p: Probe) -> float:
+    last = features(p)[-1].detach().flatten(1).numpy()
+    last = last - last.mean(0)
+    last = last / np.linalg.norm(last, axis=1, keepdims=True)
+    values = np.linalg.eigvalsh(last @ last.T)
+    share = values[values > 1e-14] / values.sum()
+    return float(-(share * np.log(share)).sum())
+
+
 ORACLES: dict[str, Callable[[Probe], float]] = {
     fn.__name__: fn
     for fn in (
@@ -305,5 +347,6 @@ ORACLES: dict[str, Callable[[Probe], float]] = {
             vkdnw,
             length,
         ),
+        *(sample_zico, isolated_jacov, layer_entropy, block_meco, feature_rank),
     )
 }

@@ -23,7 +23,7 @@ from trainless.proxies.vkdnw import fim_spectrum
 from trainless.spaces.nb201 import NasBench201
 
 BY_NAME = {case.name: case for case in CASES}
-BLOCKS = {"expressivity", "progressivity"}
+BLOCKS = {"expressivity", "progressivity", "layer_entropy", "block_meco", "feature_rank"}
 SHAPED = ["1d", "1d-batch-norm", "2d", "2d-batch-norm", "2d-group-norm", "3d-binary", "3d-one-logit", "regression"]
 OTHERS = ["packed-attention", "own-attention", "lstm", "tied-weights", "called-twice", "best-cell", "functional-relu"]
 # where a formula's naive version does not reach

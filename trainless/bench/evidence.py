@@ -91,6 +91,20 @@ class Evidence:
             raise Missing(f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/")
         return [(file, places(file.archs, self.table(table))) for file in files]
 
+    def describe(self, table: str) -> list[str]:
+        """One line on each file of scores: settings, seeds, where and how fast."""
+        lines = []
+        for file, _ in self.stored(table):
+            held, run = file.settings, dict(next(iter(file.environment.get("runs", [])), {}))
+            lines.append(
+                f"{len(file.archs):,} networks of {held.get('space', table)} × {len(file.proxies)} proxies,"
+                f" {len(file.seeds)} seed{'s' if len(file.seeds) > 1 else ''}: {held.get('init', '?')} setting, batch"
+                f" {held.get('batch') or 'of each paper'}, data {held.get('task', '?')}, on {run.get('device', '?')}"
+                f" (torch {run.get('torch', '?')}), {run.get('archs_per_s', '?')} networks per second by"
+                f" {run.get('processes', '?')} processes"
+            )
+        return lines
+
     def proxies(self, table: str) -> list[str]:
         """The proxies that have scores, of any file, and the counts."""
         names = [name for file, _ in self.stored(table) for name in file.proxies if file.seeds_of(name)]

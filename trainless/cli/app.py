@@ -12,6 +12,7 @@ from trainless.cli.demo import demo
 from trainless.cli.listing import listing
 from trainless.cli.score import score
 from trainless.cli.search import search
+from trainless.cli.show import show
 from trainless.core.errors import TrainlessError
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app.command("score")(score)
 app.command("list")(listing)
 app.command("demo")(demo)
 app.command("search")(search)
+app.command("show")(show)
 app.add_typer(bench, name="bench")
 
 

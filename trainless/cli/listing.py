@@ -12,17 +12,48 @@ def listing(
     pattern: str = typer.Argument("*", help="Only names that match, such as 'ntk*'."),
     as_json: bool = typer.Option(False, "--json", help="Print a list of objects with name and meaning."),
 ) -> None:
-    """List what there is: proxies, rankings, searchers, spaces, tables or tasks."""
+    """List what there is: proxies, rankings, searchers, spaces (with their sizes), tables or tasks."""
     from trainless.catalogue import describe, registry_of
     from trainless.core.errors import UnknownName
 
     names = registry_of(kind).names(pattern)
     if not names:
         raise UnknownName(f"no {registry_of(kind).kind} matches {pattern!r} (trainless list {kind})")
-    rows = [(name, describe(kind, name)) for name in names]
+    rows = [
+        {"name": name, **(_sizes(name) if kind == "spaces" else {}), "meaning": describe(kind, name)} for name in names
+    ]
     if as_json:
-        typer.echo(json.dumps([{"name": name, "meaning": meaning} for name, meaning in rows], indent=2))
+        typer.echo(json.dumps(rows, indent=2))
         return
-    width = max(map(len, names))
-    for name, meaning in rows:
-        typer.echo(f"{name:<{width}}  {meaning}".rstrip())
+    texts = [[_text(value) for value in row.values()] for row in rows]
+    if kind == "spaces":
+        texts.insert(0, ["", "combinations", "valid", "different", ""])
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for text in texts:
+        first, *numbers, meaning = text
+        cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=False)]
+        typer.echo("  ".join([f"{first:<{widths[0]}}", *cells, meaning]).rstrip())
+
+
+def _sizes(name: str) -> dict[str, int | None]:
+    """How many archs a space has, None where nobody knows."""
+    import dataclasses
+
+    from trainless.spaces import space
+    from trainless.spaces.extent import extent
+
+    return dataclasses.asdict(extent(space(name)))
+
+
+def _text(value: str | int | None) -> str:
+    """A cell of the table.
+
+    Example:
+        >>> _text(423_624), _text(58_366_651_170_721_628_160_000), _text(None)
+        ('423,624', '5.8e+22', '?')
+    """
+    if value is None:
+        return "?"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if value < 10**9 else f"{value:.2g}"

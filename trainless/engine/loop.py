@@ -9,6 +9,7 @@ reproducible path than with 1, because it proposes before it has heard of the la
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -157,12 +158,7 @@ class _Desk:
             if not self._flying:
                 break
             self._receive()
-        done: list[Outcome] = []
-        for proposal in needed:
-            if proposal not in known:
-                break
-            done.append(known[proposal])
-        return done
+        return [known[proposal] for proposal in itertools.takewhile(known.__contains__, needed)]
 
     def drain(self) -> None:
         """Wait for what is in flight."""

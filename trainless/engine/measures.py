@@ -275,11 +275,6 @@ class Lookup:
         """Nothing is open."""
 
 
-def text_of(space: Space, candidate: Candidate) -> str:
-    """A candidate in the space's notation, or a region's open options."""
-    return Member(space, candidate).name
-
-
 def canonical_key(space: Space, feasible: Callable[[Arch], bool] | None) -> Callable[[Candidate], Candidate]:
     """From a candidate to the twin that is scored in its place: the canonical one, unless that breaks a limit.
 

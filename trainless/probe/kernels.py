@@ -24,6 +24,7 @@ Of: TypeAlias = Literal["outputs", "loss"]
 Over: TypeAlias = Literal["weights", "body", "features"]
 """All weights; those of the blocks after the first; all but the last layer's."""
 
+STEADY = 1e-3  # a deviation below this share of the mean is rounding in single precision
 ALL: tuple[Over, ...] = ("weights", "body", "features")
 
 
@@ -67,7 +68,7 @@ class SampleStatistics:
     Attributes:
         kernels: Gram matrices over each choice of weights.
         traces: For each convolution or linear weight, Σ_i ‖g_i‖².
-        steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i| over the entries whose size varies.
+        steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i| over the entries whose size varies beyond rounding.
         x: The gradient with respect to the input.
     """
 
@@ -106,7 +107,7 @@ def _steadiness(block: Tensor) -> Tensor:
     squares = block.square().mean(0)
     mean = block.abs_().mean(0)
     deviation = (squares - mean.square()).clamp_min_(0).sqrt_()
-    return torch.where(deviation > 0, mean / deviation, 0).double().sum()
+    return torch.where(deviation > STEADY * mean, mean / deviation, 0).double().sum()
 
 
 def _joint(p: Probe, of: Of, over: Over, parts: int) -> Tensor:

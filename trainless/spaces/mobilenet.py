@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,8 +13,10 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces.extent import Extent
 from trainless.spaces.mobilenet_net import Group, MobileNetwork, Plan, count
 from trainless.spaces.mobilenet_notation import read_plan, write_plan
+from trainless.spaces.moves import size
 from trainless.spaces.protocol import Counts, require_arch
 from trainless.spaces.sketch import Block, Chain
 
@@ -149,6 +153,22 @@ class MobileNet:
             if arch[last] == 0:
                 parts[last - _PARTS + 1 : last] = [0] * (_PARTS - 1)
         return tuple(parts)
+
+    def extent(self) -> Extent:
+        """Counted exactly, by how many ways there are to reach each sum of layers."""
+        return Extent(size(self), self._ways(), self._ways(absent_once=True))
+
+    def _ways(self, absent_once: bool = False) -> int:
+        """How many archs keep the limit on layers; an absent group's other choices may count once."""
+        ways = Counter({0: len(self.decisions[0])})
+        for slot, start in enumerate(range(1, len(self.decisions), _PARTS)):
+            *shape, layers = self.decisions[start : start + _PARTS]
+            shapes, after = math.prod(map(len, shape)), Counter[int]()
+            for used, archs in ways.items():
+                for added in range(1 - slot % 2, len(layers) + 1 - slot % 2):
+                    after[used + added] += archs * (shapes if added or not absent_once else 1)
+            ways = after
+        return sum(archs for used, archs in ways.items() if used <= self.max_layers)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         """The network, freshly initialised by PyTorch's own rules."""

@@ -143,7 +143,7 @@ def sample(
     except InputError as error:
         raise InputError(
             f"{space.name}: none of {tries} random architectures was the canonical one of its twins"
-            f"{' and feasible' if feasible else ''}: with so many twins, or such limits, they cannot be drawn uniformly;"
+            f"{' and feasible' if feasible else ''}: there are too many twins, or too tight limits, to draw uniformly;"
             " leave canonical out and take space.canonical(arch) of what is drawn"
         ) from error
 

@@ -11,6 +11,8 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces import moves
+from trainless.spaces.extent import Extent
 from trainless.spaces.nb101_cell import (
     MAX_EDGES,
     OPERATIONS,
@@ -118,6 +120,10 @@ class NasBench101:
         """
         for size in range(2, vertices + 1):
             yield from map(_arch, unique_cells(size))
+
+    def extent(self) -> Extent:
+        """The benchmark's own number of different cells; how many ways to draw a valid one is not known."""
+        return Extent(moves.size(self), None, 423_624)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         """The network, freshly initialised by PyTorch's own rules."""

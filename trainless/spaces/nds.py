@@ -10,7 +10,9 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
+from trainless.spaces.extent import Extent
 from trainless.spaces.genotype import Genotype, Pair, parse_genotype
+from trainless.spaces.moves import size
 from trainless.spaces.nds_cell import Nodes, Plan, canonical_nodes, plan
 from trainless.spaces.nds_families import FAMILIES
 from trainless.spaces.nds_net import CellsAlone, CellsNetwork, Frame, Skeleton, count
@@ -103,6 +105,10 @@ class CellSpace:
         """The one arch of all that compute the same function, up to the order of channels within the network."""
         require_arch(self, arch)
         return self._arch(*(canonical_nodes(nodes) for nodes in self._nodes(arch)))
+
+    def extent(self) -> Extent:
+        """All combinations are valid; how many are different is not known."""
+        return Extent(size(self), size(self))
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         """The network, freshly initialised by PyTorch's own rules."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces.extent import Extent
 from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, conv
 from trainless.spaces.protocol import Counts, Network, require_arch
 from trainless.spaces.sketch import Block, Chain
@@ -66,6 +67,11 @@ class Sizes:
     def canonical(self, arch: Arch) -> Arch:
         """The arch itself: no two are the same network."""
         return arch
+
+    def extent(self) -> Extent:
+        """Every combination is a network of its own."""
+        every = len(WIDTHS) ** len(LAYERS)
+        return Extent(every, every, every)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         """The network, freshly initialised by PyTorch's own rules."""

@@ -62,8 +62,16 @@ def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, run
         f" ({draws} bootstrap draws over networks and seeds; over repeats for fits and searches).",
         *((f"{absent} of {len(rows)} figures have no data here; the note says why.",) if absent else ()),
         *definition.notes,
+        *_stored(definition, evidence),
     )
     return Sheet(definition.title, COLUMNS, tuple(rows), notes, BRIEF)
+
+
+def _stored(definition: Definition, evidence: Evidence) -> tuple[str, ...]:
+    try:
+        return tuple(f"Our scores: {line}." for line in evidence.describe(definition.where.table))
+    except Missing:
+        return ()
 
 
 def _rows(

@@ -1,0 +1,121 @@
+"""``trainless show``: one architecture, drawn and counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from trainless.core.arch import Arch
+    from trainless.core.task import Task
+    from trainless.spaces.protocol import Space
+
+RANDOM = "random"
+
+
+def show(
+    arch: Annotated[str, typer.Argument(help="An architecture in the space's own notation, or random.")],
+    space: Annotated[str, typer.Option(help="Its search space (trainless list spaces), or my_file.py:my_space.")],
+    space_args: Annotated[str, typer.Option(help="The space's parameters, such as channels=8,cells=2.")] = "",
+    task: Annotated[str, typer.Option(help="A built-in task, or a file or folder of your data.")] = "",
+    shape: Annotated[
+        str, typer.Option("--input", metavar="CxHxW", help="Without a task: inputs of this shape. [default: 3x32x32]")
+    ] = "",
+    classes: Annotated[int, typer.Option(help="Without a task: the number of classes.")] = 10,
+    size: Annotated[str, typer.Option(help="Resize a task's images or volumes, such as 32 or 32x48.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Which random architecture.")] = 0,
+    svg: Annotated[str, typer.Option(metavar="FILE", help="Draw it into this SVG file.")] = "",
+    png: Annotated[str, typer.Option(metavar="FILE", help="Draw it into this PNG file.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON and nothing else.")] = False,
+) -> None:
+    """Draw an architecture and count its parameters, multiply-accumulates and layers."""
+    import json
+
+    from trainless.cli.drawing import in_text
+    from trainless.cli.inputs import parse_arguments
+    from trainless.report import draw
+    from trainless.spaces import space as find_space
+
+    opened = find_space(space, **parse_arguments(space_args))
+    chosen = _drawn(opened, seed) if arch == RANDOM else opened.parse(arch)
+    data = _task_for(opened, task, shape, classes, size)
+    numbers = measured(opened, chosen, data)
+    if svg:
+        _writable(svg).write_text(draw.svg(opened, chosen, data), encoding="utf-8")
+    if png:
+        draw.png(opened, chosen, _writable(png), data)
+    if as_json:
+        typer.echo(json.dumps({"arch": opened.format(chosen), "task": data.name, **numbers}, indent=2))
+        return
+    typer.echo(f"{opened.name}: {opened.format(chosen)}\n")
+    typer.echo(in_text(opened, chosen))
+    typer.echo(f"\nFor {data.name}, inputs of {'x'.join(map(str, data.input_shape))}:")
+    for name, value in numbers.items():
+        typer.echo(f"  {name.replace('_', ' '):<22} {value:>15,}")
+    for path in filter(None, (svg, png)):
+        typer.echo(f"Drawn in {path}.")
+
+
+def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
+    """What a network of a space costs, counted on the built network.
+
+    Example:
+        >>> from trainless.core.task import Task
+        >>> from trainless.spaces.sizes import Sizes
+        >>> measured(Sizes(), (0, 0, 0, 0, 0), Task.noise((3, 32, 32)))
+        {'parameters': 13578, 'multiply-accumulates': 7668816, 'depth': 15, 'parameter tensors': 78}
+    """
+    from trainless.core.errors import InputError, Unscorable
+    from trainless.engine.subjects import seeded
+    from trainless.probe.counts import count
+    from trainless.probe.depth import depth
+
+    with seeded(0):
+        net = space.build(arch, task)
+    dtype = task.batch(1, seed=0)[0].dtype
+    try:
+        counts, layers = count(net, task.input_shape, dtype), depth(net, task.input_shape, dtype)
+    except Unscorable as error:
+        raise InputError(f"{space.name}: {error}; give the inputs that it takes by --task or --input") from error
+    return {
+        "parameters": counts.params,
+        "multiply-accumulates": counts.flops,
+        "depth": layers,
+        "parameter tensors": counts.layers,
+    }
+
+
+def _drawn(space: Space, seed: int) -> Arch:
+    import numpy as np
+
+    from trainless.spaces.moves import sample
+
+    return sample(space, np.random.default_rng(seed))
+
+
+def _task_for(space: Space, task: str, shape: str, classes: int, size: str) -> Task:
+    """What was named; where nothing was and images do not fit, the built-in text."""
+    from trainless.cli.inputs import open_task
+    from trainless.core.errors import InputError
+    from trainless.tasks import task as find
+
+    opened = open_task(task, shape, classes, size)
+    try:
+        space.check(opened)
+    except InputError:
+        if task or shape:
+            raise
+        opened = find("tiny-text")
+        space.check(opened)
+    return opened
+
+
+def _writable(text: str) -> Path:
+    from trainless.core.errors import InputError
+
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"{text} cannot be written: expected a file in a folder that is there")
+    return path
