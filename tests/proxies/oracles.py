@@ -293,7 +293,7 @@ def sample_zico(p: Probe) -> float:
     for each in rows(p, matrices(p), of="loss", joint=False).values():
         size = each.abs().numpy()
         deviation = size.std(0)
-        moving = deviation > 1e-9 * size.max()
+        moving = deviation > 1e-3 * size.mean(0)
         if moving.any():
             total += math.log((size.mean(0)[moving] / deviation[moving]).sum())
     return total

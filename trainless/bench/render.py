@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from trainless.bench.correlate import board, meanings, stored_columns
-from trainless.bench.evidence import Column, Evidence, Missing, truth
+from trainless.bench.evidence import COUNTS, Column, Evidence, Missing, truth
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.papers import compare, definitions
 from trainless.bench.sheet import Sheet, Value, shown
@@ -25,6 +25,7 @@ BOARDS = (
 )
 CORRELATIONS = ("spearman", "kendall", "ndcg_1000")
 TOLERANCE = 0.03
+ENOUGH = 0.8  # of the networks of the fullest column: a column with fewer would shrink all others' population
 Say = Callable[[str], None]
 
 
@@ -75,7 +76,7 @@ READING = (
 
 
 def _environment(evidence: Evidence) -> Iterator[str]:
-    for table in dict.fromkeys(board[0] for board in BOARDS):
+    for table in dict.fromkeys(table for table, *_ in BOARDS):
         try:
             yield "\n".join(f"- `{table}`: {line}." for line in evidence.describe(table))
         except Missing as missing:
@@ -90,13 +91,14 @@ def _boards(evidence: Evidence, page: Page, say: Say) -> Iterator[str]:
         title = f"{table}, {task} {metric} accuracy, {population}"
         say(title)
         try:
-            columns = _with_rankings(evidence, table, population)
+            columns, left = _with_rankings(evidence, table, population)
             sheet = board(
                 columns,
                 truth(evidence.table(table), task, metric),
                 evidence.population(table, population),
                 title=title,
                 draws=page.draws,
+                notes=left,
             )
         except Missing as missing:
             yield f"**{title}**\n\n{missing}."
@@ -107,8 +109,8 @@ def _boards(evidence: Evidence, page: Page, say: Say) -> Iterator[str]:
     yield from _scatters(evidence, page)
 
 
-def _with_rankings(evidence: Evidence, table: str, population: str) -> dict[str, Column]:
-    """All stored proxies that cover the table, and the published rankings of them."""
+def _with_rankings(evidence: Evidence, table: str, population: str) -> tuple[dict[str, Column], list[str]]:
+    """All stored proxies that cover the population, the published rankings of them, and what is left out."""
     columns = stored_columns(evidence, table)
     within = evidence.population(table, population)
     for name in rankings.names():
@@ -116,8 +118,11 @@ def _with_rankings(evidence: Evidence, table: str, population: str) -> dict[str,
             columns[f"*{name}*"] = evidence.ranked(table, rankings[name], within)
         except Missing:
             continue
-    most = max(int((column.asked & within).sum()) for column in columns.values())
-    return {name: column for name, column in columns.items() if (column.asked & within).sum() == most}
+    counts = {name: int((column.asked & within).sum()) for name, column in columns.items()}
+    most = max(count for name, count in counts.items() if name not in COUNTS)
+    whole = {name: column for name, column in columns.items() if counts[name] >= ENOUGH * most}
+    few = [f"{name} ({counts[name]:,})" for name in columns if name not in whole]
+    return whole, [f"Left out, because they have scores of fewer networks: {', '.join(few)}."] if few else []
 
 
 def _bars(sheet: Sheet, page: Page, name: str) -> str:

@@ -36,7 +36,7 @@ def graph_text(graph: Graph) -> str:
         >>> [line.strip() for line in drawn.splitlines()]
         ['cell', 'input ── conv ──▶ 1', '1     ── skip ──▶ output']
     """
-    labels = {node.key: node.label for node in graph.nodes}
+    labels = _names(graph)
     places = {node.key: place for place, node in enumerate(graph.nodes)}
     edges = sorted(graph.edges, key=lambda edge: (places[edge.target], places[edge.source]))
     left = max((len(labels[edge.source]) for edge in edges), default=0)
@@ -45,8 +45,19 @@ def graph_text(graph: Graph) -> str:
     return "\n".join([graph.title, *lines])
 
 
+def _names(graph: Graph) -> dict[str, str]:
+    """What is written for each node; nodes of the same label are numbered by their place among those."""
+    labels = [node.label for node in graph.nodes]
+    seen: dict[str, int] = {}
+    names: dict[str, str] = {}
+    for node in graph.nodes:
+        seen[node.label] = seen.get(node.label, 0) + 1
+        names[node.key] = f"{node.label} #{seen[node.label]}" if labels.count(node.label) > 1 else node.label
+    return names
+
+
 def _shaft(label: str, wide: int) -> str:
-    return f"── {label} ".ljust(wide + 4, "─") + "──" if wide else "──"
+    return (f"── {label} " if label else "").ljust(wide + 4, "─") + "──" if wide else "──"
 
 
 def chain_text(chain: Chain) -> str:

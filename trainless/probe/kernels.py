@@ -68,7 +68,7 @@ class SampleStatistics:
     Attributes:
         kernels: Gram matrices over each choice of weights.
         traces: For each convolution or linear weight, Σ_i ‖g_i‖².
-        steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i| over the entries whose size varies beyond rounding.
+        steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i|, entries that vary no more than rounding left out.
         x: The gradient with respect to the input.
     """
 

@@ -27,6 +27,8 @@ class Layout:
 def arrange(graph: Graph) -> Layout:
     """Lay a graph out in columns: each node one after its latest source, long edges by way of every column.
 
+    An only output stands in the last column, also where nodes that lead nowhere are further from the inputs.
+
     The order within the columns is by the mean place of the neighbours, swept to and fro (Sugiyama et al., 1981).
 
     Example:
@@ -71,7 +73,8 @@ def _depths(graph: Graph) -> dict[str, int]:
             if depth[edge.target] < depth[edge.source] + 1:
                 depth[edge.target], changed = depth[edge.source] + 1, True
         if not changed:
-            return depth
+            ends = [node.key for node in graph.nodes if node.role == "output"]
+            return {**depth, ends[0]: max(depth.values())} if len(ends) == 1 else depth
     raise InputError(f"the sketch {graph.title!r} has a circle: a cell has to be drawn without one")
 
 

@@ -263,8 +263,10 @@ class MobileNet:
         return (Chain("network", (stem, *groups, last, Block("average, classifier"))),)
 
 
-small_mobilenet = functools.partial(MobileNet, small=True)
-"""The space ``mobilenet-small``."""
+def small_mobilenet(max_layers: int = 14) -> MobileNet:
+    """MobileNet for small inputs: three stages, two halvings, narrower."""
+    return MobileNet(max_layers, small=True)
+
 
 START = (
     "SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)SuperResIDWE6K3(32,48,2,32,1)"

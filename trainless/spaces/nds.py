@@ -265,8 +265,26 @@ def cell_space(
     return CellSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
 
 
-darts = functools.partial(cell_space, "darts")
-enas = functools.partial(cell_space, "enas")
-pnas = functools.partial(cell_space, "pnas")
-nasnet = functools.partial(cell_space, "nasnet")
-amoeba = functools.partial(cell_space, "amoeba")
+def darts(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+    """Cells of DARTS (Liu et al., 2019): 4 nodes, 8 operations, all nodes concatenated."""
+    return cell_space("darts", skeleton, channels, cells)
+
+
+def enas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+    """Cells of ENAS as in the NDS study: 5 nodes, 5 operations, loose ends concatenated."""
+    return cell_space("enas", skeleton, channels, cells)
+
+
+def pnas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+    """Cells of PNAS as in the NDS study: 5 nodes, 8 operations, all nodes concatenated."""
+    return cell_space("pnas", skeleton, channels, cells)
+
+
+def nasnet(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+    """Cells of NASNet as in the NDS study: 5 nodes, 13 operations, loose ends concatenated."""
+    return cell_space("nasnet", skeleton, channels, cells)
+
+
+def amoeba(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+    """Cells of AmoebaNet as in the NDS study: 5 nodes, 8 operations, loose ends concatenated."""
+    return cell_space("amoeba", skeleton, channels, cells)

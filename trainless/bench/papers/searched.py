@@ -21,6 +21,9 @@ from trainless.search.stopping import Budget
 from trainless.spaces import space
 
 
+ENOUGH = 0.8  # a search passes by the few networks that have no scores
+
+
 def _estimates(mean: float, std: float, runs: int) -> dict[str, Estimate]:
     """The mean over runs with its standard error's interval, and the deviation."""
     margin = 1.96 * std / math.sqrt(runs)
@@ -99,7 +102,8 @@ class Guided:
         worth = evidence.table(where.table).column(where.task, where.metric)[rows]
         estimates = _estimates(float(worth.mean()), float(worth.std()), self.runs)
         estimates["seconds"] = _seconds(evidence, self, where.table)
-        return Answer(estimates, estimates, len(evidence.table(where.table)), 1.0, self.runs)
+        asked = np.logical_and.reduce([evidence.ours(where.table, proxy).asked for proxy in self.proxies])
+        return Answer(estimates, estimates, len(asked), float(asked.mean()), self.runs)
 
 
 def _seconds(evidence: Evidence, what: Guided, table: str) -> Estimate:
@@ -118,11 +122,10 @@ def _guided(evidence: Evidence, what: Guided, table: str) -> list[int]:
     opened = evidence.table(table)
     rules = space(opened.space)
     columns = {proxy: evidence.ours(table, proxy) for proxy in what.proxies}
-    if not all(column.asked.all() for column in columns.values()):
-        raise Missing(f"a search needs the scores of all networks of {table}")
+    if min(column.asked.mean() for column in columns.values()) < ENOUGH:
+        raise Missing(f"a search needs the scores of at least {ENOUGH:.0%} of the networks of {table}")
     signed = {
-        name: np.nan_to_num(column.values.mean(axis=0) * (1 if column.higher_is_better else -1), nan=np.nan)
-        for name, column in columns.items()
+        name: column.values.mean(axis=0) * (1 if column.higher_is_better else -1) for name, column in columns.items()
     }
     if what.searcher != "teg_reinforce":
         signed = {"rank": RankSum(what.proxies).combine(list(signed.values()))}

@@ -1,0 +1,177 @@
+"""Columns of scores against tables: what is asked, what failed, and how it is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trainless.bench.correlate import board, columns_of_csv, columns_of_sweep, open_columns
+from trainless.bench.evidence import Column, Evidence, Missing, places
+from trainless.bench.export import to_csv
+from trainless.bench.figures import bars, pairs, scatter
+from trainless.bench.own import judge_proxy
+from trainless.bench.plan import Plan
+from trainless.bench.scorefile import ScoreFile
+from trainless.bench.sheet import Sheet
+from trainless.bench.tables.table import Key, Table
+from trainless.core.errors import InputError
+from trainless.spaces.moves import arch_at
+from trainless.spaces.nb201 import NasBench201
+
+SPACE = NasBench201()
+ARCHS = tuple(SPACE.format(arch_at(SPACE, index)) for index in range(15_000, 15_040))
+ACCURACY = np.linspace(60, 94, len(ARCHS))
+
+
+@pytest.fixture
+def table() -> Table:
+    columns = {Key("cifar10", "test", 200): ACCURACY.copy()}
+    return Table("toy", "nb201", ARCHS, {frozenset(columns): lambda: columns})
+
+
+def write(path: Path, rows: list[list[object]]) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return str(path)
+
+
+def test_a_csv_by_number_and_by_notation_is_the_same_column(tmp_path: Path, table: Table) -> None:
+    scores = np.random.default_rng(0).normal(size=20)
+    by_number = write(tmp_path / "a.csv", [["arch_index", "mine"], *([i, s] for i, s in enumerate(scores))])
+    by_text = write(tmp_path / "b.csv", [["arch_str", "mine"], *([ARCHS[i], s] for i, s in enumerate(scores))])
+    one = columns_of_csv(by_number, "arch_index", ["mine"], table)["mine"]
+    other = columns_of_csv(by_text, "arch_str", ["mine"], table)["mine"]
+    np.testing.assert_array_equal(one.values, other.values)
+    assert one.asked.sum() == 20
+    sheet = board({"mine": one}, ACCURACY, np.full(40, True), title="t", draws=20)
+    row = dict(zip(sheet.columns, sheet.rows[0], strict=True))
+    assert row["spearman"] == pytest.approx(stats.spearmanr(scores, ACCURACY[:20])[0])
+    assert row["kendall"] == pytest.approx(stats.kendalltau(scores, ACCURACY[:20])[0])
+    assert "20 of the population's 40 networks were scored" in sheet.notes[0]
+
+
+def test_failures_are_counted_in_one_row_and_left_out_in_the_other(tmp_path: Path, table: Table) -> None:
+    scores = ["", "nan", *map(str, range(2, 40))]
+    path = write(tmp_path / "a.csv", [["arch_index", "mine"], *([i, s] for i, s in enumerate(scores))])
+    column = columns_of_csv(path, "arch_index", ["mine"], table)["mine"]
+    sheet = board({"mine": column}, ACCURACY[::-1].copy(), np.full(40, True), title="t", draws=0)
+    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    assert [row["failures"] for row in rows] == ["last", "out"]
+    assert rows[1]["spearman"] == pytest.approx(-1)
+    low = np.array([-1, -1, *range(2, 40)])
+    assert rows[0]["spearman"] == pytest.approx(stats.spearmanr(low, ACCURACY[::-1])[0])
+    assert rows[0]["coverage"] == pytest.approx(38 / 40)
+
+
+def test_rows_with_a_seed_are_seeds(tmp_path: Path, table: Table) -> None:
+    rows = [[i, seed, i + seed] for i in range(5) for seed in (3, 7)]
+    path = write(tmp_path / "a.csv", [["arch_index", "seed", "mine"], *rows])
+    column = columns_of_csv(path, "arch_index", ["mine"], table)["mine"]
+    assert column.values[:, :5].tolist() == [[3, 4, 5, 6, 7], [7, 8, 9, 10, 11]]
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "column", "key", "message"),
+    [
+        (["arch_index", "mine"], [0, 1.0], "other", "arch_index", "has no column 'other'; its columns are"),
+        (["arch_index", "mine"], [99, 1.0], "mine", "arch_index", "expected 0 to 39"),
+        (["arch_index", "mine"], ["x", 1.0], "mine", "arch_index", "should hold row numbers"),
+        (["arch_str", "mine"], ["x", 1.0], "mine", "arch_str", "table toy does not have 'x'"),
+        (["name", "mine"], ["x", 1.0], "mine", "name", "expected one of arch_index, arch_str"),
+        (["arch_str", "mine"], ["x", 1.0], "", "arch_str", "no column was given"),
+    ],
+)
+def test_files_that_do_not_fit_say_so(tmp_path, table, header, first, column, key, message) -> None:
+    path = write(tmp_path / "a.csv", [header, first])
+    with pytest.raises(InputError, match=message):
+        open_columns(path, column, key, table)
+    with pytest.raises(InputError, match="there is no file"):
+        open_columns(str(tmp_path / "none.csv"), "mine", "arch_str", table)
+
+
+def sweep_file(archs: tuple[str, ...], values: np.ndarray) -> ScoreFile:
+    settings = {"proxies": {"mse": {"higher_is_better": False}}}
+    codes = np.zeros((len(archs), 1, 1), np.uint16)
+    codes[0] = 1
+    return ScoreFile(archs, ("mse",), (0,), values[:, None, None], codes, settings=settings)
+
+
+def test_a_sweep_of_canonical_networks_speaks_for_their_twins(tmp_path: Path, table: Table) -> None:
+    canonical = tuple(dict.fromkeys(SPACE.format(SPACE.canonical(SPACE.parse(arch))) for arch in ARCHS))
+    file = sweep_file(canonical, np.arange(len(canonical), dtype=float))
+    rows = places(canonical, table)
+    assert all(
+        canonical[row] == SPACE.format(SPACE.canonical(SPACE.parse(a))) for a, row in zip(ARCHS, rows, strict=True)
+    )
+    column = columns_of_sweep(file, ["mse"], table)["mse"]
+    assert not column.higher_is_better
+    np.testing.assert_array_equal(column.asked, rows != 0)  # the first was never scored
+    file.write(tmp_path / "scores.npz")
+    again = open_columns(str(tmp_path / "scores.npz"), "", "arch_str", table)["mse"]
+    np.testing.assert_array_equal(again.values, column.values)
+    to_csv(file, tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text().splitlines()[:1] == ["arch_str,seed,mse"]
+
+
+def test_too_few_networks_are_an_error() -> None:
+    column = Column(np.zeros((1, 40)), np.zeros(40, bool))
+    with pytest.raises(InputError, match="0 networks of the population have scores"):
+        board({"mine": column}, ACCURACY, np.full(40, True), title="t")
+
+
+def test_a_sheet_is_the_same_in_every_form() -> None:
+    sheet = Sheet("T", ("name", "value"), (("a|b", 0.5), ("c", float("nan"))), ("note",), ("value",))
+    assert json.loads(sheet.json()) == {
+        "title": "T",
+        "rows": [{"name": "a|b", "value": 0.5}, {"name": "c", "value": None}],
+        "notes": ["note"],
+    }
+    assert list(csv.reader(io.StringIO(sheet.csv()))) == [["name", "value"], ["a|b", "0.5"], ["c", ""]]
+    assert "| a\\|b | 0.500 |" in sheet.markdown()
+    assert sheet.shortened().columns == ("value",)
+    assert "Not shown here: name" in sheet.shortened().notes[-1]
+
+
+def test_pictures_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    scores = np.where(np.arange(40) % 7 == 0, np.nan, np.arange(40.0))
+    files = [scatter(tmp_path / f"{i}.svg", scores, ACCURACY, name="mine", truth="accuracy") for i in range(2)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    bars(tmp_path / "bars.svg", {"a": (0.5, 0.4, 0.6), "b": (0.7, np.nan, np.nan)}, label="ρ", marked=["a"])
+    pairs(tmp_path / "pairs.png", np.array([0.1, 0.9]), np.array([0.2, 0.8]), label="ρ")
+    with pytest.raises(InputError, match=r"ends in \.svg or \.png"):
+        pairs(tmp_path / "pairs.xyz", np.array([0.1]), np.array([0.2]), label="ρ")
+
+
+@pytest.mark.slow
+def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, data_dir: Path) -> None:
+    mine = tmp_path / "my_file.py"
+    mine.write_text(
+        "import trainless as tl\n\n\n"
+        "@tl.proxy(higher_is_better=True, paper='none')\n"
+        "def my_parameters(p):\n"
+        "    'Number of parameters.'\n"
+        "    return sum(tensor.numel() for tensor in p.weights.values())\n"
+    )
+    evidence = Evidence(tmp_path / "none")
+    plan = Plan("", space_args="channels=4,cells=1", batch=8, task="noise:3x8x8:10")
+    judged = judge_proxy(
+        evidence, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
+    )
+    rows = {row[0]: row for row in judged.sheet.rows}
+    assert rows["my_parameters"][4:] == rows["params"][4:]  # the same quantity has the same statistics
+    assert set(rows) == {"my_parameters", "params", "snip"}
+    assert judged.chosen.sum() == 12
+    with pytest.raises(InputError, match="a sample of 3 was given"):
+        judge_proxy(evidence, f"{mine}:my_parameters", tmp_path / "x", sample=3)
+
+
+def test_missing_scores_say_which(tmp_path: Path, data_dir: Path) -> None:
+    with pytest.raises(Missing, match=r"nb201\.npz is not in"):
+        Evidence(tmp_path).ours("nb201", "snip")

@@ -1,0 +1,142 @@
+"""What every registered space has to do, without naming any."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.spaces.thin import THIN
+from trainless.core.errors import InputError
+from trainless.engine.asked import select
+from trainless.engine.data import Data
+from trainless.engine.evaluate import evaluate
+from trainless.engine.subjects import Member
+from trainless.spaces import registry
+from trainless.spaces.moves import cross, mutate, neighbours, sample
+from trainless.testing import check_space
+
+NAMES = registry.names()
+EXCEPTION = re.compile(r"^\w*(Error|Exception|Interrupt|Warning)\b")
+CASES = [(name, task) for name in NAMES for task in THIN[name].tasks]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "task"), CASES, ids=[f"{name}-{task.name}" for name, task in CASES])
+def test_it_keeps_the_contract_in_every_dimension(name, task) -> None:
+    check_space(THIN[name].space(name), task, archs=THIN[name].archs(name, 3), samples=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_proxy_scores_20_random_archs_or_says_why_not(name: str) -> None:
+    """A reason is a sentence of ours; one that begins with an exception's name is an accident."""
+    thin = THIN[name]
+    space = thin.space(name)
+    subjects = [Member(space, arch) for arch in thin.archs(name, 20)]
+    task = thin.tasks[len(thin.tasks) // 2]
+    proxies = select("all")
+    records = list(evaluate(subjects, Data(task, size=4), proxies, [0], fbe=False))
+    assert len(records) == 20 * len(proxies)
+    for record in records:
+        assert math.isfinite(record.value) == (record.status == "ok"), record
+        assert not EXCEPTION.match(record.status), record
+    assert len({record.proxy for record in records if record.status == "ok"}) >= 15
+
+
+@pytest.mark.slow
+def test_the_papers_settings_give_reasons_of_ours_too() -> None:
+    for name in NAMES:
+        thin = THIN[name]
+        subjects = [Member(thin.space(name), thin.archs(name, 1)[0])]
+        task = thin.tasks[len(thin.tasks) // 2]
+        for record in evaluate(subjects, Data(task, size=4), select("all"), [0], init="paper", fbe=False):
+            assert not EXCEPTION.match(record.status), (name, record)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_moves_stay_valid(name: str) -> None:
+    space, rng = THIN[name].space(name), np.random.default_rng(0)
+    for _ in range(5):
+        first, second = sample(space, rng), sample(space, rng)
+        child, mutant = cross(space, first, second, rng), mutate(space, first, rng)
+        assert space.valid(child)
+        assert space.valid(mutant)
+        assert mutant != first
+    assert all(space.valid(other) for other in neighbours(space, first))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "recurrent"])
+def test_canonical_archs_can_be_drawn(name: str) -> None:
+    space, rng = THIN[name].space(name), np.random.default_rng(0)
+    drawn = {sample(space, rng, canonical=True) for _ in range(5)}
+    assert len(drawn) > 1
+    assert all(space.canonical(arch) == arch for arch in drawn)
+
+
+def test_where_all_are_twins_drawing_says_why_it_fails() -> None:
+    space = THIN["recurrent"].space("recurrent")
+    with pytest.raises(InputError, match=r"none of 200 .* canonical one of its twins: .* leave canonical out"):
+        sample(space, np.random.default_rng(0), canonical=True, tries=200)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_garbage_is_an_input_error_and_nothing_else(name: str, data: st.DataObject) -> None:
+    """Any text, and valid notation with something cut out, put in or doubled."""
+    space = THIN[name].space(name)
+    text = space.format(sample(space, np.random.default_rng(data.draw(st.integers(0, 9)))))
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, min(len(text), start + 12)))
+    piece = data.draw(st.one_of(st.text(max_size=4), st.sampled_from(["9" * 5000, "-1", "[", "{}", "null", text])))
+    given_text = data.draw(st.sampled_from([text[:start] + piece + text[stop:], piece, text[:start], text + piece]))
+    try:
+        arch = space.parse(given_text)
+    except InputError as error:
+        assert str(error).startswith(f"{space.name}: ")  # noqa: PT017
+    else:
+        assert space.valid(arch)
+
+
+LEAK = """
+import gc
+import numpy as np, torch
+from tests.spaces.thin import THIN
+from trainless.engine.asked import select
+from trainless.engine.data import Data
+from trainless.engine.evaluate import evaluate
+from trainless.engine.subjects import Member
+from trainless.spaces.moves import sample
+
+torch.set_num_threads(1)
+space, rng = THIN["nb201"].space("nb201"), np.random.default_rng(0)
+data, proxies = Data(THIN["nb201"].tasks[0], size=4), select("params,grad_norm,synflow,naswot")
+
+def kilobytes():
+    gc.collect()
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
+
+def score(count):
+    for _ in range(count):
+        list(evaluate([Member(space, sample(space, rng))], data, proxies, [0], fbe=False))
+
+score(200)
+before = kilobytes()
+score(1000)
+print(kilobytes() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
+def test_a_thousand_archs_leak_no_memory() -> None:
+    """Resident memory after 1,000 further archs; one leaked network (some 15 kB of weights) each would be 15 MB."""
+    done = subprocess.run([sys.executable, "-c", LEAK], capture_output=True, text=True, timeout=300, check=True)
+    assert int(done.stdout) < 8_000, f"{done.stdout.strip()} kB more"
