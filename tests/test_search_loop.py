@@ -24,6 +24,7 @@ from trainless.engine.loop import Loop, drive
 from trainless.engine.measures import Lookup, Outcome
 from trainless.engine.signals import signal_for
 from trainless.ranking import LogSum, RankProduct, RankSum
+from trainless.run.export import export_study
 from trainless.run.search import search
 from trainless.run.trajectory import read
 from trainless.search.evolution import Evolution
@@ -301,6 +302,40 @@ def test_an_optuna_sampler_is_a_searcher_too() -> None:
     pytest.importorskip("optuna")
     found = search(TASK, SPACE, "optuna", measure=Sum(), evaluations=12)
     assert found.spent.evaluations == 12
+
+
+def test_a_run_becomes_a_study_for_the_dashboard(tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    archs = list(enumerate_archs(SPACE))
+    run, file = tmp_path / "run", tmp_path / "study.db"
+    values = np.array([math.nan if arch[1] == 3 else float(sum(arch)) for arch in archs])
+    measure = Lookup("loss", archs, {1.0: values}, np.ones(len(archs)), higher_is_better=False)
+    search(TASK, SPACE, "random", measure=measure, evaluations=12, out=run)
+    before = sorted((path.name, path.read_bytes()) for path in run.iterdir())
+    export_study(run, file)
+    assert sorted((path.name, path.read_bytes()) for path in run.iterdir()) == before
+    study = optuna.load_study(study_name="run", storage=f"sqlite:///{file}")
+    lines = [line.step for line in read(run / "trajectory.jsonl") if line.step]
+    told = [tuple(candidate) for step in lines for candidate in step["candidates"]]
+    names = [[d.options[option] for d, option in zip(SPACE.decisions, arch, strict=True)] for arch in told]
+    assert [list(trial.params.values()) for trial in study.trials] == names
+    losses = [values[archs.index(SPACE.canonical(arch))] for arch in told]
+    assert [trial.value for trial in study.trials] == [None if math.isnan(loss) else loss for loss in losses]
+    assert any(map(math.isnan, losses))
+    assert study.best_value == np.nanmin(losses)
+    assert study.metric_names == ["loss"]
+    assert [trial.user_attrs["step"] for trial in study.trials] == list(range(1, 13))
+
+
+def test_what_cannot_become_a_study_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no run"):
+        export_study(tmp_path, tmp_path / "study.db")
+    search(TASK, SPACE, "prune", proxies="params", evaluations=25, out=tmp_path / "run")
+    with pytest.raises(InputError, match="has evaluated no architecture yet"):
+        export_study(tmp_path / "run", tmp_path / "study.db")
+    search(TASK, SPACE, "random", proxies="params", evaluations=1, out=tmp_path / "one")
+    with pytest.raises(InputError, match="the folder .* does not exist"):
+        export_study(tmp_path / "one", tmp_path / "no" / "study.db")
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,8 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
         evidence, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
     )
     rows = {row[0]: row for row in judged.sheet.rows}
-    assert rows["my_parameters"][4:] == rows["params"][4:]  # the same quantity has the same statistics
+    same = [np.array(rows[name][4:], np.float64) for name in ("my_parameters", "params")]
+    np.testing.assert_array_equal(*same)  # the same quantity has the same statistics
     assert set(rows) == {"my_parameters", "params", "snip"}
     assert judged.chosen.sum() == 12
     with pytest.raises(InputError, match="a sample of 3 was given"):

@@ -11,7 +11,7 @@ import pytest
 
 from trainless.bench.evidence import COUNTS, Evidence, Missing
 from trainless.bench.papers import compare, definitions, find
-from trainless.bench.papers.definition import Where
+from trainless.bench.papers.definition import TASKS, Where
 from trainless.bench.papers.fits import Forest, RidgeWeight, over_runs
 from trainless.bench.papers.searched import Guided
 from trainless.bench.papers.sources import Absent, Against, Chance, Known, Ours, Ranked
@@ -42,7 +42,7 @@ def evidence(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Eviden
     for place, name in enumerate(names):
         noisy = accuracy / 10 + rng.normal(size=len(archs)) + 20
         noisy = noisy if registry[name].higher_is_better else 60 - noisy
-        values[:, place, 0] = suite[name] if name in suite else noisy
+        values[:, place, 0] = suite.get(name, noisy)
     about = {name: {"higher_is_better": registry[name].higher_is_better} for name in names}
     folder = tmp_path_factory.mktemp("results")
     codes = np.zeros(values.shape, np.uint16)
@@ -71,7 +71,7 @@ def test_published_figures_are_those_of_the_papers() -> None:
     assert rows["VKDNW_agg"]["cifar10"] == {"kendall": 0.750, "spearman": 0.919, "ndcg_1000": 0.785}
     assert rows["(VKDNW+ZCS+GRAF)_m"]["ImageNet16-120"] == {"kendall": 0.842, "spearman": 0.963, "ndcg_1000": 0.867}
     rows = {row.label: row.published for row in definitions()["gradsign:table5.2"].rows}
-    assert [rows["GradSign"][task]["spearman"] for task in ("cifar10", "cifar100", "ImageNet16-120")] == [0.765, 0.793, 0.783]  # fmt: skip
+    assert [rows["GradSign"][task]["spearman"] for task in TASKS] == [0.765, 0.793, 0.783]
 
 
 def test_the_papers_are_run_on_the_scores_of_others(evidence: Evidence) -> None:
@@ -137,7 +137,8 @@ def test_rankings_and_correlations_between_proxies(evidence: Evidence) -> None:
     assert ranked.out["spearman"].value > 0.5
     assert Against("naswot", "naswot").answer(evidence, where).out["spearman"].value == pytest.approx(1)
     three = Ours("naswot").answer(evidence, dataclasses.replace(where, task="mean")).out["spearman"].value
-    tasks = [Ours("naswot").answer(evidence, dataclasses.replace(where, task=task)).out["spearman"].value for task in ("cifar10", "cifar100", "ImageNet16-120")]  # fmt: skip
+    places = [dataclasses.replace(where, task=task) for task in TASKS]
+    tasks = [Ours("naswot").answer(evidence, place).out["spearman"].value for place in places]
     assert three == pytest.approx(np.mean(tasks))
     assert tasks[0] == pytest.approx(single)
 
@@ -146,19 +147,15 @@ def test_rankings_and_correlations_between_proxies(evidence: Evidence) -> None:
 def test_a_forest_of_structure_reaches_grafs_row(evidence: Evidence) -> None:
     found = Forest(structure=True, repeats=1).answer(evidence, Where(population="no-dead-edges"))
     assert found.networks == 9_445 - 1_024
-    assert found.out["spearman"].value == pytest.approx(0.953, abs=0.015)
-    assert found.out["kendall"].value == pytest.approx(0.820, abs=0.02)
+    assert found.out["spearman"].value > 0.953 - 0.01
+    assert found.out["kendall"].value > 0.820 - 0.01
 
 
-def test_a_guided_search_needs_most_networks_and_finds_better_than_chance(evidence: Evidence) -> None:
-    with pytest.raises(Missing, match="at least 80% of the networks"):
-        Guided("teg_evolution", ("ntk_condition",), runs=1).answer(evidence, Where())
-    counted = Guided("teg_reinforce", ("flops",), runs=2)
-    rows = evidence.table("nb201").column("cifar10", "test")
-    with pytest.raises(StopIteration):
-        next(file for file, _ in evidence.stored("nb201") if "flops" in file.proxies)
-    assert counted.proxies == ("flops",)
-    assert rows.mean() < 90
+@pytest.mark.parametrize("searcher", ["teg_reinforce", "teg_evolution"])
+def test_a_guided_search_finds_better_than_chance(evidence: Evidence, searcher: str) -> None:
+    found = Guided(searcher, ("ntk_condition", "linear_regions"), runs=3).answer(evidence, Where())
+    assert found.out["mean"].value > evidence.table("nb201").column("cifar10", "test").mean()
+    assert found.out["seconds"].value == pytest.approx(2e-3 * (500 if searcher == "teg_reinforce" else 1256))
 
 
 def test_ridge_weights_are_scaled_by_the_smallest(evidence: Evidence) -> None:
@@ -178,7 +175,8 @@ def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, mon
     pytest.importorskip("matplotlib")
     chosen = {name: definitions()[name] for name in ("epsilon:headline", "gradsign:table5.3")}
     monkeypatch.setattr("trainless.bench.render.definitions", lambda: chosen)
-    monkeypatch.setattr("trainless.bench.render.BOARDS", (("nb201", "cifar10", "test", "no-dead-edges"), ("darts", "cifar10", "valid", "all")))  # fmt: skip
+    boards = (("nb201", "cifar10", "test", "no-dead-edges"), ("darts", "cifar10", "valid", "all"))
+    monkeypatch.setattr("trainless.bench.render.BOARDS", boards)
     said: list[str] = []
     render(evidence, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
     text = (tmp_path / "results.md").read_text()

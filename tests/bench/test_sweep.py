@@ -23,7 +23,6 @@ THIN = "channels=4,cells=1"
 DEADLY = """
 import os
 import trainless as tl
-from trainless.probe.counts import count
 
 
 @tl.proxy(higher_is_better=True, paper="none")
@@ -116,7 +115,10 @@ def test_journals_survive_a_line_cut_short(tmp_path: Path) -> None:
     with next(tmp_path.glob("journal-*.csv")).open("a") as file:
         file.write("d,snip,0,3.")
     known = read_known(tmp_path)
-    assert known.values == {("snip", 0): {"a|b,c": (1.25, "ok")}, ("zen", 0): {"a|b,c": (pytest.approx(np.nan, nan_ok=True), "why, so")}}  # fmt: skip
+    assert known.values["snip", 0] == {"a|b,c": (1.25, "ok")}
+    value, reason = known.values["zen", 0]["a|b,c"]
+    assert np.isnan(value)
+    assert reason == "why, so"
     second = Journal(tmp_path, "w00")
     second.write("d", [Record("d", "snip", 3.5, True)])
     second.close()

@@ -19,6 +19,7 @@ from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.probe import Probe
 from trainless.proxies import registry
+from trainless.proxies.grasp import _backwards, _forwards, forwards_hold
 from trainless.proxies.vkdnw import fim_spectrum
 from trainless.spaces.nb201 import NasBench201
 
@@ -252,3 +253,16 @@ def test_meco_of_independent_and_equal_channels() -> None:
     assert registry["meco"](Probe.of(Keep(), (rows[None], y), target)) == pytest.approx(1, abs=1e-6)
     same = rows[:1].expand(3, 8)[None].contiguous()
     assert registry["meco"](Probe.of(Keep(), (same, y), target)) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["2d-batch-norm", "1d-batch-norm", "2d", "best-cell"])
+def test_grasp_forwards_and_backwards(name: str) -> None:
+    """Large networks are differentiated forwards twice; both ways are the same number."""
+    p = BY_NAME[name].probe(8, double=True)
+    assert _forwards(p) == pytest.approx(_backwards(p), rel=1e-6)
+    assert forwards_hold(p)
+
+
+def test_grasp_goes_backwards_where_nested_forward_rules_are_wrong() -> None:
+    """PyTorch's fused layer norm has no right second forward derivative; the day it has, this says so."""
+    assert not forwards_hold(BY_NAME["own-attention"].probe(8, double=True))

@@ -26,12 +26,15 @@ def test_a_finished_run_becomes_a_study(tmp_path) -> None:
     archs = [(0, 0, 0, 0), (1, 2, 3, 0), (0, 1, 0, 0)]
     columns = {"score": np.array([1.0, 3.0, math.nan]), "flops": np.array([5.0, 9.0, 2.0])}
     storage = f"sqlite:///{tmp_path}/run.db"
-    to_study(Toy(), archs, columns, higher_is_better={"score": True, "flops": False}, storage=storage, name="run")
+    higher = {"score": True, "flops": False}
+    to_study(Toy().decisions, archs, columns, higher_is_better=higher, storage=storage, name="run")
     study = optuna.load_study(study_name="run", storage=storage)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "COMPLETE", "FAIL"]
-    assert study.trials[1].params == {"p": 1, "q": 2, "r": 3, "fixed": 0}
+    assert study.trials[1].params == {"p": "b", "q": "c", "r": "d", "fixed": "a"}
     assert study.trials[1].values == [3.0, 9.0]
     assert [d.name for d in study.directions] == ["MAXIMIZE", "MINIMIZE"]
+    with pytest.raises(InputError, match="has a study 'run' already: give another name or file"):
+        to_study(Toy().decisions, archs, columns, higher_is_better=higher, storage=storage, name="run")
 
 
 def test_mistakes_are_named() -> None:

@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces import moves
 from trainless.spaces.custom import Code, load, space_from
 from trainless.spaces.protocol import Space, key
+from trainless.testing import check_space
 
 USER_FILE = """\
 from torch import nn
@@ -95,6 +97,94 @@ def test_key_changes_with_options_and_code_and_with_nothing_else(user_file: Path
 
 def test_code_without_source_has_a_name_too() -> None:
     assert repr(Code(len)).startswith("len#")
+
+
+def test_lazy_layers_are_settled() -> None:
+    def net(choices: dict[str, Any]) -> nn.Module:
+        return nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(choices["n"]))
+
+    space = space_from(net, {"n": [4, 5]})
+    made = space.build((0,), TASK)
+    assert made.training
+    assert sum(tensor.numel() for tensor in made.parameters()) == 3 * 4 * 9 + 4 + 8 + 4 * 36 * 4 + 4
+    check_space(space, TASK, archs=[(0,)], samples=0)
+    with pytest.raises(InputError, match="net: the network cannot run on noise-3x8-4"):
+        space.build((0,), Task.noise((3, 8), classes=4))
+
+
+class Wrong:
+    """A space of two decisions in which something can be broken."""
+
+    name = "wrong"
+    decisions = (Decision("a", ("1", "2")), Decision("b", ("1", "2")))
+
+    def check(self, task: Task) -> None:
+        pass
+
+    def valid(self, arch: Arch) -> bool:
+        return len(arch) == 2 and all(0 <= option < 2 for option in arch)
+
+    def canonical(self, arch: Arch) -> Arch:
+        return arch
+
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        layers = [nn.Linear(8, 8) for _ in range(arch[0])]
+        return nn.Sequential(nn.AdaptiveAvgPool2d((8, 1)), nn.Flatten(), nn.Linear(24, 8), *layers, nn.Linear(8, 4))
+
+    def parse(self, text: str) -> Arch:
+        first, second = map(int, text.split("-"))
+        return first, second
+
+    def format(self, arch: Arch) -> str:
+        return "-".join(map(str, arch))
+
+
+class OtherNotation(Wrong):
+    def format(self, arch: Arch) -> str:
+        return f"{arch[0]}-0"
+
+
+class OtherTwin(Wrong):
+    def canonical(self, arch: Arch) -> Arch:
+        return (1 - arch[0], arch[1])
+
+
+class NoTwin(Wrong):
+    def canonical(self, arch: Arch) -> Arch:
+        return (0, arch[1])
+
+
+class OtherOutputs(Wrong):
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(192, 7))
+
+
+class Fails(Wrong):
+    def build(self, arch: Arch, task: Task) -> nn.Module:
+        return nn.Linear(1, {"breadth": 3}["width"])
+
+
+class AcceptsAll(Wrong):
+    def valid(self, arch: Arch) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (OtherNotation(), r"\(1, 1\) is written as '1-0', which is \(1, 0\)"),
+        (OtherTwin(), r"canonical is not idempotent: \(1, 1\) → \(0, 1\) → \(1, 1\)"),
+        (NoTwin(), r"\(1, 1\) and its canonical form \(0, 1\) differ with all weights equal"),
+        (OtherOutputs(), "7"),
+        (Fails(), r"network of 1-1 cannot be built and run on noise-3x8x8-4: KeyError: 'width'"),
+        (Wrong(), r"parse\('\?!'\) raises ValueError; expected an InputError"),
+        (AcceptsAll(), "takes an arch without entries for valid"),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_check_space_says_what_is_wrong(space: Wrong, message: str) -> None:
+    with pytest.raises((AssertionError, InputError), match=message):
+        check_space(space, TASK, archs=[(1, 1)], samples=0)
 
 
 @pytest.mark.parametrize(

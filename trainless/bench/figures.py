@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def scatter(path: Path, scores: Floats, accuracy: Floats, *, name: str, truth: s
     axes.scatter(ranks, accuracy[known], s=6, color=COLOUR, alpha=0.5, linewidths=0, rasterized=len(ranks) > 2000)
     if (~known).any():
         strip = np.full(int((~known).sum()), -0.06)
-        axes.scatter(strip, accuracy[~known], s=6, color="#c0504d", alpha=0.5, linewidths=0)
+        axes.scatter(strip, accuracy[~known], s=6, color="#c0504d", alpha=0.5, linewidths=0, rasterized=True)
         axes.annotate(f"{len(strip)} failed", (-0.06, float(accuracy[~known].max())), color="#c0504d", fontsize=8)
     axes.set_xlabel(f"rank by {name}, the best at the right")
     axes.set_ylabel(truth)
@@ -87,4 +87,37 @@ def pairs(path: Path, published: Floats, ours: Floats, *, label: str) -> Path:
     axes.scatter(published, ours, s=14, color=COLOUR, linewidths=0)
     axes.set_xlabel(f"{label}, published")
     axes.set_ylabel(f"{label}, ours")
+    return _save(figure, path)
+
+
+Band: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float]]
+"""A middle line, and what is below and above it."""
+
+
+def bands(path: Path, x: Sequence[float], panels: Mapping[str, Mapping[str, Band]], *, across: str, up: str) -> Path:
+    """Lines with shaded bands, one panel beside the other.
+
+    Args:
+        path: The file, ``.svg`` or ``.png``.
+        x: Where the lines have values.
+        panels: Title to line to its band; the same line has the same colour in every panel.
+        across: What the horizontal axis shows.
+        up: What the vertical axis shows.
+    """
+    figure, _ = _axes(4.2 * len(panels), 3.6)
+    figure.clear()
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, lines) in zip(every, panels.items(), strict=True):
+        for place, (name, (middle, low, high)) in enumerate(lines.items()):
+            axes.plot(x, middle, color=f"C{place}", lw=1.4, label=name)
+            axes.fill_between(x, low, high, color=f"C{place}", alpha=0.12, lw=0)
+        ends = [value for lines_ in lines.values() for value in lines_[1][len(x) // 4 :]]
+        top = max(value for lines_ in lines.values() for value in lines_[2])
+        axes.set_ylim(min(ends) - 0.3 * (top - min(ends)), top + 0.1 * (top - min(ends)))
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(across)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    every[0].set_ylabel(up)
+    every[-1].legend(fontsize=7, frameon=False, loc="lower right")
     return _save(figure, path)

@@ -9,6 +9,7 @@ import typer
 
 from trainless.cli.bench import bench
 from trainless.cli.demo import demo
+from trainless.cli.export_study import export_study
 from trainless.cli.listing import listing
 from trainless.cli.score import score
 from trainless.cli.search import search
@@ -28,6 +29,7 @@ app.command("score")(score)
 app.command("list")(listing)
 app.command("demo")(demo)
 app.command("search")(search)
+app.command("export-study")(export_study)
 app.command("show")(show)
 app.add_typer(bench, name="bench")
 

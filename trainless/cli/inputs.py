@@ -46,11 +46,11 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Parameters by name.
+    """Parameters by name; a plus joins several values, and ends a single one that is to be a list.
 
     Example:
-        >>> parse_arguments("channels=8,skeleton=cifar")
-        {'channels': 8, 'skeleton': 'cifar'}
+        >>> parse_arguments("channels=8,skeleton=cifar,patches=2+4")
+        {'channels': 8, 'skeleton': 'cifar', 'patches': (2, 4)}
     """
     pairs = [part.partition("=") for part in text.split(",") if part]
     if any(not name.strip() or not sign for name, sign, _ in pairs):
@@ -58,13 +58,13 @@ def parse_arguments(text: str) -> dict[str, Any]:
     return {name.strip(): _value(value.strip()) for name, _, value in pairs}
 
 
-def _value(text: str) -> int | float | str:
+def _value(text: str) -> Any:
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
-    return text
+    return tuple(_value(part) for part in text.split("+") if part) if "+" in text else text
 
 
 def open_subjects(texts: list[str], space: str, space_args: str) -> list[Subject]:

@@ -59,7 +59,7 @@ def show(
 
 
 def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
-    """What a network of a space costs, counted on the built network.
+    """What a network of a space costs: as the space says, or as it is counted on the built network.
 
     Example:
         >>> from trainless.core.task import Task
@@ -71,12 +71,14 @@ def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
     from trainless.engine.subjects import seeded
     from trainless.probe.counts import count
     from trainless.probe.depth import depth
+    from trainless.spaces.protocol import Counted
 
     with seeded(0):
         net = space.build(arch, task)
     dtype = task.batch(1, seed=0)[0].dtype
     try:
-        counts, layers = count(net, task.input_shape, dtype), depth(net, task.input_shape, dtype)
+        layers = depth(net, task.input_shape, dtype)
+        counts = space.counts(arch, task) if isinstance(space, Counted) else count(net, task.input_shape, dtype)
     except Unscorable as error:
         raise InputError(f"{space.name}: {error}; give the inputs that it takes by --task or --input") from error
     return {

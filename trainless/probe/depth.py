@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.core.errors import Unscorable
 from trainless.probe.norms import normalised
+from trainless.probe.probe import private_copy
 
 _LAYERS: dict[Callable[..., Any], int] = {
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d, F.linear), 1),
@@ -26,7 +26,7 @@ _LAYERS: dict[Callable[..., Any], int] = {
 
 
 def depth(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """The most convolutions and linear layers on one way from input to output, found on shapes alone.
+    """The most convolutions and linear layers on one way from input to output, found by running one sample.
 
     Norms, activations, poolings, embeddings and sums add nothing. A recurrent cell counts at every step of the
     sequence, one of PyTorch's own recurrent modules once.
@@ -40,15 +40,15 @@ def depth(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = tor
         >>> depth(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), (4,))
         2
     """
-    parameters = {id(tensor): nn.Parameter(tensor.detach().to("meta"), False) for tensor in net.parameters()}
-    meta = copy.deepcopy(net, parameters).to("meta").eval()
-    x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")
+    ours = private_copy(net).eval()
+    device = next((tensor.device for tensor in net.parameters()), None)
+    x = torch.zeros((1, *input_shape), dtype=dtype, device=device)
     levels = _Levels()
     try:
-        with torch.no_grad(), normalised(meta, "off"), levels:
-            outputs = meta(x)
+        with torch.no_grad(), normalised(ours, "off"), levels:
+            outputs = ours(x)
     except (NotImplementedError, RuntimeError) as error:
-        raise Unscorable(f"the network's depth cannot be found on shapes alone: {error}") from error
+        raise Unscorable(f"the network cannot run on inputs of shape {tuple(x.shape)}: {error}") from error
     return levels.of(outputs)
 
 

@@ -27,16 +27,23 @@ from trainless.core.errors import Unscorable
 from trainless.probe.structure import modules
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
+Rule: TypeAlias = Norm | Literal["elementary"]
+"""A norm's mode, or ``elementary``: as ``batch``, in operations that can be differentiated forwards, even twice."""
+
 SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
 Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], None]
 
 
-def _standardised(mode: Norm, module: _BatchNorm, x: Tensor) -> Tensor:
+def _standardised(mode: Rule, module: _BatchNorm, x: Tensor) -> Tensor:
     """The input with mean 0 and variance 1 by the statistics of the mode, before scale and bias."""
     if mode == "fresh":
         return x * (1 / math.sqrt(1 + module.eps))
     if mode == "batch":
         return F.batch_norm(x, None, None, None, None, True, 0.0, module.eps)
+    if mode == "elementary":
+        axes = [0, *range(2, x.ndim)]
+        centred = x - x.mean(axes, keepdim=True)
+        return centred * torch.rsqrt(centred.square().mean(axes, keepdim=True) + module.eps)
     if x.ndim == 2 or x[0, 0].numel() == 1:
         raise Unscorable(
             "batch norm sees one value per channel and sample here: a sample cannot be normalised on its own"
@@ -45,7 +52,7 @@ def _standardised(mode: Norm, module: _BatchNorm, x: Tensor) -> Tensor:
     return F.batch_norm(flat, None, None, None, None, True, 0.0, module.eps).view(x.shape)
 
 
-def _apply(mode: Norm, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
+def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
     if mode == "off":
         return x
     if mode == "batch" and x.numel() == x.shape[1]:
@@ -75,7 +82,7 @@ def _identity(x: Tensor) -> Tensor:
 
 @contextmanager
 def normalised(
-    net: nn.Module, mode: Norm, kept: tuple[str, ...] = (), observe: Observer | None = None
+    net: nn.Module, mode: Rule, kept: tuple[str, ...] = (), observe: Observer | None = None
 ) -> Iterator[None]:
     """Let the norm layers of a private network behave as told until the end of the block.
 
@@ -89,7 +96,7 @@ def normalised(
     try:
         for name, module in modules(net):
             if isinstance(module, _BatchNorm):
-                own: Norm = "batch" if any(fnmatch.fnmatch(name, pattern) for pattern in kept) else mode
+                own: Rule = "batch" if any(fnmatch.fnmatch(name, pattern) for pattern in kept) else mode
                 module.forward = functools.partial(_apply, own, observe, module)  # type: ignore[method-assign]
                 changed.append(module)
             elif mode == "off" and isinstance(module, SAMPLE_NORMS):

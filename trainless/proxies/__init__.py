@@ -4,7 +4,8 @@ from trainless.proxies.proxy import Proxy, Setting, proxy, registry
 
 _HOME = {
     "counts": ("params", "flops", "layers", "l2_norm"),
-    "zerocost": ("grad_norm", "plain", "snip", "grasp", "fisher", "jacov"),
+    "zerocost": ("grad_norm", "plain", "snip", "fisher", "jacov"),
+    "grasp": ("grasp",),
     "synflow": ("synflow",),
     "gradsign": ("gradsign",),
     "zico": ("zico",),

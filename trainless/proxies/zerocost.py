@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
-from trainless.probe.norms import normalised
-from trainless.probe.probe import Probe, quiet_randomness
-from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
-from trainless.probe.record import run
+from trainless.probe.probe import Probe
+from trainless.probe.quantities import loss_gradients, output_gradient
 from trainless.proxies.proxy import proxy
 
 PAPER = "abdelfattah2021zerocost"
@@ -61,29 +58,6 @@ def fisher(p: Probe) -> float:
         for layer, sums in loss_gradients(p).channels
     ]
     return _total(terms)
-
-
-@proxy(higher_is_better=True, labels=True, paper="wang2020grasp")
-def grasp(p: Probe) -> float:
-    """How much the gradient flow would fall without the weights: −θᵀHg.
-
-    −Σ θ · ∂(gᵀg)/∂θ with one g held fixed, g = ∂L/∂θ.
-
-    Differences:
-        The sign is zero-cost-nas's, the opposite of GraSP's own, because accuracy was found to fall with it.
-    """
-    names = weight_names(p)
-    weights = {name: tensor.detach().requires_grad_(name in names) for name, tensor in p.weights.items()}
-    chosen = [weights[name] for name in names]
-    math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
-    with math_only, quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
-        loss = p.target.losses(run(p.net, weights, p.x), p.y).mean()
-        first = torch.autograd.grad(loss, chosen, create_graph=True, allow_unused=True, materialize_grads=True)
-        flow = torch.stack([(gradient * gradient.detach()).sum() for gradient in first]).sum()
-        if not flow.requires_grad:
-            return 0.0
-        second = torch.autograd.grad(flow, chosen, allow_unused=True, materialize_grads=True)
-    return -_total([(weight.detach() * gradient).sum() for weight, gradient in zip(chosen, second, strict=True)])
 
 
 @proxy(higher_is_better=True, paper="mellor2021naswot")

@@ -121,11 +121,12 @@ class Plan:
         return {
             "task": {"name": self.task.name, "fingerprint": self.task.fingerprint},
             "space": key(self.space),
+            "decisions": {decision.name: list(decision.options) for decision in self.space.decisions},
             "searcher": self.name,
             "searcher_args": {name: _plain(value) for name, value in self.parameters.items()},
             "proxies": [f"{proxy.name} v{proxy.version}" for proxy in self.proxies],
             "ranking": self.ranking_name,
-            "measure": list(self.measure.higher_is_better) if self.measure else [],
+            "higher_is_better": self._directions(),
             "assist": f"{self.assist.name} v{self.assist.version}" if self.assist else "",
             "limits": dict(self.limits),
             "costs": sorted(self.given),
@@ -136,6 +137,12 @@ class Plan:
             "batch": self.batch,
             "device": self.device,
         }
+
+    def _directions(self) -> dict[str, bool]:
+        """The columns that are measured, and whether more of each is better."""
+        if self.measure is not None:
+            return dict(self.measure.higher_is_better)
+        return {proxy.name: proxy.higher_is_better for proxy in self.proxies}
 
     def child(self, configuration: Json, step: int, seed: int) -> Plan:
         """The plan of a fork: the parent's scores go on, the searcher's randomness is another."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.search.pareto import fronts
 from trainless.search.ranks import rank_sum
@@ -27,11 +28,13 @@ def _optuna() -> Any:
 
 @contextlib.contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Without Optuna's own messages; its verbosity is left as it was."""
+    """Without Optuna's own messages and its notes on what is experimental; its verbosity is left as it was."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
     finally:
         optuna.logging.set_verbosity(before)
 
@@ -151,41 +154,52 @@ class OptunaSearcher:
 
 
 def to_study(
-    space: Choices,
+    decisions: Sequence[Decision],
     archs: Sequence[Arch],
     columns: Mapping[str, Floats],
     *,
     higher_is_better: Mapping[str, bool] | None = None,
+    attributes: Sequence[Mapping[str, Any]] = (),
     storage: str | None = None,
     name: str = "trainless",
 ) -> Any:
     """A finished run as an Optuna study: one trial per arch, one objective per column, for its dashboard.
 
+    Parameters are the decisions and their values the options' names, for people to read.
+
     Args:
-        space: Whose archs they are.
+        decisions: The decisions of the space whose archs they are.
         archs: The evaluated archs in order.
         columns: Their values; an arch with a NaN becomes a failed trial.
         higher_is_better: The direction of each column; all up by default.
+        attributes: What else is known of each arch, as Optuna's user attributes.
         storage: Where Optuna keeps the study, such as ``sqlite:///run.db``; in memory by default.
         name: The study's name.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
-        >>> study = to_study(NasBench201(), [(0, 0, 0, 0, 0, 3), (3, 3, 3, 3, 3, 3)], {"score": np.array([1.0, 2.0])})
+        >>> archs = [(0, 0, 0, 0, 0, 3), (3, 3, 3, 3, 3, 3)]
+        >>> study = to_study(NasBench201().decisions, archs, {"score": np.array([1.0, 2.0])})
         >>> study.best_value, study.best_params["0->1"]
-        (2.0, 3)
+        (2.0, 'nor_conv_3x3')
     """
     optuna = _optuna()
     directions = higher_is_better or dict.fromkeys(columns, True)
     with _quiet(optuna):
-        study = optuna.create_study(
-            directions=["maximize" if directions[column] else "minimize" for column in columns],
-            storage=storage,
-            study_name=name,
-        )
-    distributions = _distributions(optuna, space)
-    for row, arch in enumerate(archs):
-        study.add_trial(_frozen(distributions, arch, [float(values[row]) for values in columns.values()]))
+        try:
+            study = optuna.create_study(
+                directions=["maximize" if directions[column] else "minimize" for column in columns],
+                storage=storage,
+                study_name=name,
+            )
+        except optuna.exceptions.DuplicatedStudyError as error:
+            raise InputError(f"{storage} has a study {name!r} already: give another name or file") from error
+        study.set_metric_names(list(columns))
+        choices = {d.name: optuna.distributions.CategoricalDistribution(d.options) for d in decisions}
+        for row, arch in enumerate(archs):
+            options = tuple(d.options[option] for d, option in zip(decisions, arch, strict=True))
+            values = [float(column[row]) for column in columns.values()]
+            study.add_trial(_frozen(choices, options, values, attributes[row] if attributes else {}))
     return study
 
 
@@ -201,12 +215,18 @@ def _distributions(optuna: Any, space: Choices) -> dict[str, Any]:
     }
 
 
-def _frozen(distributions: Mapping[str, Any], arch: Arch, row: list[float]) -> Any:
+def _frozen(
+    distributions: Mapping[str, Any],
+    options: Sequence[int | str],
+    row: list[float],
+    attributes: Mapping[str, Any] | None = None,
+) -> Any:
     optuna = _optuna()
     known = all(map(math.isfinite, row))
     return optuna.trial.create_trial(
-        params=dict(zip(distributions, arch, strict=True)),
+        params=dict(zip(distributions, options, strict=True)),
         distributions=dict(distributions),
+        user_attrs=dict(attributes or {}),
         values=row if known else None,
         state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.FAIL,
     )

@@ -14,7 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
@@ -105,6 +107,8 @@ class FunctionSpace:
                 f"{self.name}: {self.network.function.__name__} returned {type(net).__name__} for {self.format(arch)};"
                 " expected a torch.nn.Module"
             )
+        if any(map(is_lazy, net.parameters())):
+            _settle(net, task, self.name)
         return net
 
     def parse(self, text: str) -> Arch:
@@ -117,6 +121,17 @@ class FunctionSpace:
         """Write ``name=option,name=option``."""
         require_arch(self, arch)
         return format_pairs(self.decisions, arch)
+
+
+def _settle(net: nn.Module, task: Task, name: str) -> None:
+    """Give lazy layers their sizes by running the network once."""
+    training = net.training
+    try:
+        with torch.no_grad():
+            net.eval()(task.batch(2, seed=0)[0])
+    except Exception as error:
+        raise InputError(f"{name}: the network cannot run on {task.name}: {type(error).__name__}: {error}") from error
+    net.train(training)
 
 
 @functools.cache

@@ -7,8 +7,8 @@ import re
 from trainless.core.errors import InputError
 from trainless.spaces.mobilenet_net import Group, Plan
 
-_CALL = re.compile(r"\s*(\w+)\(([\d,\s]*)\)\s*")
-_GROUP = re.compile(r"SuperResIDWE(\d+)K(\d+)")
+_CALL = re.compile(r"\s*(\w+)\(([0-9,\s]*)\)\s*")
+_GROUP = re.compile(r"SuperResIDWE([0-9]{1,6})K([0-9]{1,6})")
 _STEM, _LAST = "SuperConvK3BNRELU", "SuperConvK1BNRELU"
 
 
@@ -69,7 +69,7 @@ def _calls(text: str, space: str) -> list[tuple[str, str]]:
 
 def _numbers(call: tuple[str, str], length: int, meaning: str, space: str) -> tuple[int, ...]:
     parts = [part.strip() for part in call[1].split(",")]
-    if len(parts) != length or not all(part.isdecimal() for part in parts):
+    if len(parts) != length or not all(re.fullmatch("[0-9]{1,6}", part) for part in parts):
         raise InputError(f"{space}: {call[0]}({call[1]}) was given; expected {call[0]}({meaning})")
     return tuple(map(int, parts))
 

@@ -25,7 +25,7 @@ ARITIES: dict[str, tuple[int, ...]] = {
 }
 MAX_HIDDEN = 3
 X, HIDDEN, NODES = 0, 1, 1 + MAX_HIDDEN
-_STATE = re.compile(r"h_new_(\d+)")
+_STATE = re.compile(r"h_new_([0-9]{1,3})")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def read_recipe(text: str) -> Cell:
     """
     try:
         recipe = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"recurrent: the recipe is not JSON ({error}): expected {_SHAPE}") from error
     if not isinstance(recipe, dict) or not recipe:
         raise InputError(f"recurrent: the recipe {text[:40]!r} has no nodes: expected {_SHAPE}")

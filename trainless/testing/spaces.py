@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.arch import Arch, region_of
+from trainless.core.errors import InputError
 from trainless.core.task import Task, generator
 from trainless.probe.counts import count
 from trainless.probe.norms import normalised
@@ -17,6 +18,7 @@ from trainless.probe.weights import Constant
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import CellSpace, Counted, Scalable, Space, Supernet
 
+_NONSENSE = "?!"
 ALIKE = 0.1  # the one number of all weights when twins are compared
 
 
@@ -26,7 +28,7 @@ def check_space(space: Space, task: Task, *, archs: Sequence[Arch] = (), samples
     Decisions have names and options; notation goes both ways, up to options that a network does not use; the
     canonical form is valid, its own canonical form and computes the same function (shown with all weights equal,
     because twins need not name theirs alike); networks run on the task and give its outputs; counts are those of the
-    built network; a region of singletons is the arch.
+    built network; a region of singletons is the arch; archs and notation that make no sense are refused.
 
     Args:
         space: The space.
@@ -62,30 +64,46 @@ def _check_decisions(space: Space) -> None:
 def _check_arch(space: Space, arch: Arch) -> None:
     assert space.valid(arch), f"{space.name}: {arch} is not valid"
     key = space.canonical(arch)
-    for each in (arch, key):
-        back = space.parse(space.format(each))
-        assert space.canonical(back) == key, (
-            f"{space.name}: {each} is written as {space.format(each)!r}, which is {back}"
-        )
     assert all(type(option) is int for option in key), (
         f"{space.name}: the canonical form {key} has other than plain ints"
     )
     assert space.valid(key), f"{space.name}: the canonical form {key} of {arch} is not valid"
     again = space.canonical(key)
     assert again == key, f"{space.name}: canonical is not idempotent: {arch} → {key} → {again}"
+    for each in (arch, key):
+        back = space.parse(space.format(each))
+        assert space.canonical(back) == key, (
+            f"{space.name}: {each} is written as {space.format(each)!r}, which is {back}"
+        )
 
 
 def _check_refusals(space: Space) -> None:
     assert not space.valid(()), f"{space.name} takes an arch without entries for valid"
     beyond = tuple(len(decision) for decision in space.decisions)
     assert not space.valid(beyond), f"{space.name} takes options beyond the last for valid: {beyond}"
+    try:
+        space.parse(_NONSENSE)
+    except InputError:
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"{space.name}: parse({_NONSENSE!r}) raises {type(error).__name__}; expected an InputError that says what"
+            " is allowed"
+        ) from error
+    raise AssertionError(f"{space.name}: parse takes {_NONSENSE!r} for an architecture")
 
 
 def _check_network(space: Space, arch: Arch, task: Task) -> None:
-    net = space.build(arch, task)
     x, _ = task.batch(3, seed=0)
-    with torch.no_grad():
-        outputs = net(x)
+    try:
+        net = space.build(arch, task)
+        with torch.no_grad():
+            outputs = net(x)
+    except Exception as error:
+        raise AssertionError(
+            f"{space.name}: the network of {space.format(arch)} cannot be built and run on {task.name}:"
+            f" {type(error).__name__}: {error}"
+        ) from error
     assert isinstance(outputs, Tensor), f"{space.name}: a network gives a {type(outputs).__name__}, not one tensor"
     task.target.require(outputs)
     for name in getattr(net, "block_names", ()):

@@ -20,7 +20,6 @@ from trainless.search.searcher import Told
 from trainless.search.stopping import Budget
 from trainless.spaces import space
 
-
 ENOUGH = 0.8  # a search passes by the few networks that have no scores
 
 

@@ -1,0 +1,79 @@
+"""docs/spaces.md: its commands and examples run as they are written, and its notations and sizes are right."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainless.spaces import registry, space
+from trainless.spaces.extent import extent
+from trainless.spaces.mobilenet import START, MobileNet
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spaces.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [line[2:] for kind, block in BLOCKS if kind == "console" for line in block.splitlines()]
+(MY_SPACE, EXAMPLE) = [block for kind, block in BLOCKS if kind == "python"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "my_space.py").write_text(MY_SPACE)
+    monkeypatch.setenv("TRAINLESS_STORE", str(tmp_path / "scores.sqlite"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_it_takes_thirty_lines() -> None:
+    assert len([line for line in MY_SPACE.splitlines() if line.strip()]) <= 30
+
+
+def test_every_space_has_its_paragraph() -> None:
+    titles = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert {name for title in titles for name in title.split(", ")} - {"Yours"} == set(registry.names())
+
+
+@pytest.mark.parametrize("name", ["nb201", "nb101", "recurrent", "nats-size", "transformer"])
+def test_the_notation_on_the_page_is_read(name: str) -> None:
+    paragraph = PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    texts = re.findall(r"`([^`]{14,})`", paragraph.replace("\n", " "))
+    opened = space(name)
+    assert opened.format(opened.parse(texts[0])) == texts[0]
+
+
+def test_sizes_of_mobilenet_by_adding_up_layers() -> None:
+    """One stage after the other for the small variant, written down as plain loops over its layers."""
+    rows = [((8, 16, 24, 32), (8, 16, 24)), ((16, 24, 32, 48, 64), (8, 16, 24, 32, 48))]
+    shapes = [3 * 4 * len(c) * len(b) for c, b in [*rows, ((32, 48, 64, 96, 128), (16, 24, 32, 48, 64))]]
+    valid = different = 0
+    for a in range(5**3):
+        for b in range(4**3):
+            firsts, seconds = [a // 5**i % 5 + 1 for i in range(3)], [b // 4**i % 4 for i in range(3)]
+            if sum(firsts) + sum(seconds) <= 7:
+                both, once = 4, 4
+                for shape, second in zip(shapes, seconds, strict=True):
+                    both *= shape * shape
+                    once *= shape * (shape if second else 1)
+                valid, different = valid + both, different + once
+    found = extent(MobileNet(max_layers=7, small=True))
+    assert (found.valid, found.different) == (valid, different)
+    assert START.startswith("SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page(command: str, folder: Path) -> None:
+    done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page(folder: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", EXAMPLE], cwd=folder, check=True, timeout=120)

@@ -1,0 +1,84 @@
+"""GraSP (Wang et al., 2020): what the weights do for the gradient's flow."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from trainless.probe.inputs import Double, First
+from trainless.probe.norms import normalised
+from trainless.probe.probe import Probe, quiet_randomness
+from trainless.probe.quantities import loss_gradients, weight_names
+from trainless.probe.record import run
+from trainless.proxies.counts import counts
+from trainless.proxies.proxy import proxy
+
+LARGE = 30_000_000_000  # multiply–accumulates on the batch; beyond them a graph of a graph takes gigabytes
+
+
+@proxy(higher_is_better=True, labels=True, paper="wang2020grasp")
+def grasp(p: Probe) -> float:
+    """How much the gradient flow would fall without the weights: −θᵀHg.
+
+    −Σ θ · ∂(gᵀg)/∂θ with one g held fixed, g = ∂L/∂θ.
+
+    Differences:
+        The sign is zero-cost-nas's, the opposite of GraSP's own, because accuracy was found to fall with it. Networks
+        whose graph of a graph would take gigabytes are differentiated forwards twice, which keeps no graph.
+    """
+    large = p.norm == "batch" and counts(p).flops * len(p.x) > LARGE
+    return -(_forwards(p) if large and forwards_hold(p) else _backwards(p))
+
+
+def forwards_hold(p: Probe) -> bool:
+    """Whether both ways agree on four samples in double precision.
+
+    PyTorch's forward rules, nested, give wrong numbers without a word for some operations (fused layer norm is one).
+    """
+    q = p.once(x=First(4)).once(x=Double())
+    try:
+        return math.isclose(_forwards(q), _backwards(q), rel_tol=1e-6)
+    except (NotImplementedError, RuntimeError):
+        return False
+
+
+def _backwards(p: Probe) -> float:
+    """θᵀHg by differentiating the gradient."""
+    names = weight_names(p)
+    weights = {name: tensor.detach().requires_grad_(name in names) for name, tensor in p.weights.items()}
+    chosen = [weights[name] for name in names]
+    math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
+    with math_only, quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
+        loss = p.target.losses(run(p.net, weights, p.x), p.y).mean()
+        first = torch.autograd.grad(loss, chosen, create_graph=True, allow_unused=True, materialize_grads=True)
+        flow = torch.stack([(gradient * gradient.detach()).sum() for gradient in first]).sum()
+        if not flow.requires_grad:
+            return 0.0
+        second = torch.autograd.grad(flow, chosen, allow_unused=True, materialize_grads=True)
+    parts = [(weight.detach() * gradient).sum() for weight, gradient in zip(chosen, second, strict=True)]
+    return float(torch.stack(parts).double().sum())
+
+
+def _forwards(p: Probe) -> float:
+    """θᵀHg as the derivative along θ of the derivative along g of the loss."""
+    names = weight_names(p)
+    gradients = loss_gradients(next(p.split(1))).weights  # a probe for one use: its graph is let go of at once
+    along_g = tuple(gradients[name] for name in names)
+    along_weights = tuple(p.weights[name] for name in names)
+
+    def loss(*chosen: Tensor) -> Tensor:
+        weights = {**p.weights, **dict(zip(names, chosen, strict=True))}
+        return p.target.losses(run(p.net, weights, p.x), p.y).mean()
+
+    def slope(*chosen: Tensor) -> Tensor:
+        inner: Tensor = torch.func.jvp(loss, chosen, along_g)[1]
+        return inner
+
+    math_only, calm = sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings()
+    with calm, math_only, quiet_randomness(p), normalised(p.net, "elementary"), torch.no_grad():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own forward rules are scripted
+        return float(torch.func.jvp(slope, along_weights, along_weights)[1])

@@ -1,0 +1,185 @@
+"""``design``: from data to an ensemble that knows when it does not know, in a run folder.
+
+The folder holds ``run.json`` (what was asked for), ``plan.json`` (the numbers that follow), ``searches/`` (a run folder
+each, with its store), ``members/``, ``ensemble.json`` and ``drift.safetensors`` (what joins them), ``predictions.npz``
+(what the ensemble says of the test part) and ``summary.json``. A report reads these, nothing has to be computed for it
+again; ``REPORT`` is where it belongs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.learn.files import load_predictor, read_json
+from trainless.learn.predictor import Predictor
+from trainless.ranking import ranking as named_ranking
+from trainless.run.folder import locked, open_folder
+from trainless.run.held import hold_back
+from trainless.run.joining import SUMMARY, join
+from trainless.run.numbers import Wish, plan_of, settle
+from trainless.run.presets import Preset, require_designable, rungs
+from trainless.run.presets import registry as presets
+from trainless.run.stages import Progress, Work, elapsed, entries_of, search_stage, train_stage
+from trainless.run.units import quantity, seconds_of
+from trainless.run.verdict import plain
+from trainless.spaces import registry as spaces
+from trainless.spaces.protocol import Space
+from trainless.tasks import task as named_task
+
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, eq=False)
+class Designed:
+    """A finished design.
+
+    Args:
+        folder: Where everything is.
+        predictor: The ensemble with its promises.
+        summary: What ``summary.json`` says.
+    """
+
+    folder: Path
+    predictor: Predictor
+    summary: Mapping[str, Any]
+
+
+def design(
+    data: Task | Any,
+    out: str | Path,
+    *,
+    preset: str | Preset = "fast",
+    space: str = "nb201",
+    space_args: Mapping[str, Any] | None = None,
+    ranking: str = "teacup",
+    init: str = "paper",
+    constraints: Mapping[str, float | str] | None = None,
+    evaluations: int | None = None,
+    members: int | None = None,
+    epochs: int | None = None,
+    baseline: int | None = None,
+    time_budget: float | str | None = None,
+    coverage: float = 0.9,
+    by_class: bool = False,
+    accuracy: float = 0.95,
+    seed: int = 0,
+    device: str = "cpu",
+    workers: int = 1,
+    interval: float = 20.0,
+    progress: Progress = lambda stage, done, total, detail: None,
+) -> Designed:
+    """Search architectures for data, train the best ones, and make of them an ensemble that says how sure it is.
+
+    Everything is written the moment it exists. Killed at any moment and called again, it goes on and ends with the
+    same result; on a CPU the same seed gives the same predictions, however many workers there are. With a time
+    budget the numbers are planned from what a pilot measures (see :mod:`trainless.run.budget`) and may differ from
+    run to run, but never within a run; what was planned is in ``plan.json``.
+
+    Args:
+        data: A task, or anything that :func:`trainless.task` takes.
+        out: The run folder.
+        preset: ``fast``, ``thorough`` or ``teacup``: the numbers of everything.
+        space: The search space.
+        space_args: Its parameters; by default the width that fits the data and the preset.
+        ranking: What the searches go by.
+        init: ``"paper"`` scores each proxy in its published setting, on which TEACUP's composite was fitted.
+        constraints: The most of a cost, as in :func:`trainless.search`.
+        evaluations: Candidates of each search, instead of the preset's number.
+        members: Members of the ensemble, instead of the preset's number.
+        epochs: The most epochs, instead of the preset's.
+        baseline: Members of the single-architecture ensemble, instead of the preset's number.
+        time_budget: Wall time in seconds, or text such as ``"30m"``.
+        coverage: Of conformal sets or intervals.
+        by_class: Whether sets keep their coverage for every class.
+        accuracy: What the deferral rule promises on what it answers.
+        seed: The seed of everything.
+        device: Where to score and train.
+        workers: Processes on a CPU, one thread each.
+        interval: Seconds between checkpoints of a training.
+        progress: Told how far it is.
+
+    Raises:
+        InputError: The data do not allow an ensemble, or the folder holds another run.
+    """
+    started = time.monotonic()
+    task = data if isinstance(data, Task) else named_task(data)
+    require_designable(task)
+    folder = Path(out)
+    numbers = _changed(preset, evaluations, members, epochs, baseline)
+    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget))
+    limits = {name: quantity(most, name) for name, most in (constraints or {}).items()}
+    ladder = rungs(numbers, space, space_args or {})
+    ladder[0].check(task)
+    named_ranking(ranking)
+    promises = {"coverage": coverage, "by_class": by_class, "accuracy": accuracy}
+    chosen = None if space in spaces else ladder[0]
+    work = Work(folder, task, wish, limits, promises, chosen, interval, progress)
+    open_folder(folder, _asked(work, space, space_args or {}), {"seconds": wish.seconds})
+    with locked(folder):
+        if not (folder / SUMMARY).exists():
+            _work(work, ladder, started)
+        return designed(folder, chosen)
+
+
+def _work(work: Work, ladder: list[Space], started: float) -> None:
+    """All stages; each finds what it did before."""
+    work.progress("planning", 0, 1, "")
+    plan = plan_of(work.folder, work.wish, work.task, ladder)
+    work.progress("planning", 1, 1, "")
+    winners = search_stage(work, plan)
+    held = hold_back(work.task, plan.recipe, work.wish.seed)
+    spent = elapsed(plan, winners, started)
+    plan = settle(work.folder, plan, work.wish, work.task, held, winners, spent)
+    entries, origins = entries_of(work, plan, winners)
+    roster = train_stage(work, plan, held, entries, spent)
+    work.progress("calibrating", 0, 1, "")
+    join(work, plan, held, winners, entries, origins, roster)
+    work.progress("calibrating", 1, 1, "")
+
+
+def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
+    """Open a finished design.
+
+    Args:
+        folder: The run folder.
+        chosen: The space, where it is not a registered one.
+    """
+    path = Path(folder)
+    return Designed(path, load_predictor(path, chosen), read_json(path / SUMMARY))
+
+
+def _changed(
+    preset: str | Preset, evaluations: int | None, members: int | None, epochs: int | None, baseline: int | None
+) -> Preset:
+    base = presets[preset] if isinstance(preset, str) else preset
+    wanted = {"evaluations": evaluations, "members": members, "epochs": epochs, "baseline": baseline}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    for name, value in given.items():
+        if value < (0 if name == "baseline" else 1):
+            raise InputError(f"{name}={value} was given; expected at least {0 if name == 'baseline' else 1}")
+    return dataclasses.replace(base, **given)
+
+
+def _asked(work: Work, space: str, space_args: Mapping[str, Any]) -> dict[str, Any]:
+    wish = work.wish
+    return {
+        "verb": "design",
+        "task": {"name": work.task.name, "fingerprint": work.task.fingerprint},
+        "space": space,
+        "space_args": dict(space_args),
+        "preset": plain(dataclasses.asdict(wish.preset)),
+        "ranking": wish.ranking,
+        "init": wish.init,
+        "limits": dict(work.limits),
+        "time_budget": wish.seconds or 0.0,
+        "seed": wish.seed,
+        "device": wish.device,
+        **work.promises,
+    }

@@ -1,0 +1,118 @@
+"""What training sees of a task: the half of the validation part that may stop it, and values in units of their own."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from trainless.core.errors import InputError
+from trainless.core.task import Part, Task
+from trainless.learn.recipe import Recipe
+from trainless.tasks.split import grouped, stratified
+
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A task as training sees it, and the validation samples that it does not see, shuffled."""
+
+    task: Task
+    calibration: Index
+
+
+def hold_back(task: Task, recipe: Recipe, seed: int) -> Held:
+    """Keep half of the validation part from training, so that promises are made on samples that chose nothing.
+
+    The halves are stratified by class, and whole groups stay together. A recipe that keeps the last weights and never
+    stops early chooses nothing by the validation part: then all of it is for calibration.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> from trainless.tasks import task
+        >>> held = hold_back(task("digits"), recipe("default"), seed=0)
+        >>> len(held.task.valid), len(held.calibration)
+        (137, 132)
+    """
+    valid = task.part("valid")
+    order = np.random.default_rng([seed, len(valid)])
+    if recipe.keep == "last":
+        return Held(task, order.permutation(len(valid)))
+    stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
+    groups = None if valid.groups is None else valid.groups[stopping]
+    part = Part(valid.x[stopping], valid.y[stopping], groups)
+    seen = replace(task, valid=part, fingerprint=f"{task.fingerprint}.{seed}")
+    return Held(seen, order.permutation(calibration))
+
+
+def _halves(valid: Part, values: bool, seed: int) -> tuple[Index, Index]:
+    strata = np.zeros(len(valid), np.int64) if values else np.asarray(valid.y)
+    halves: list[Index] = []
+    if valid.groups is not None and len(np.unique(valid.groups)) > 1:
+        halves = grouped(strata, valid.groups, seed, (0.5, 0.5))
+    elif valid.groups is None:
+        halves = stratified(strata, seed, (0.5, 0.5))
+    if not halves or min(map(len, halves)) == 0:
+        halves = np.array_split(np.random.default_rng(seed).permutation(len(valid)), 2)
+    return halves[0], halves[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Mean and deviation of each value that is predicted, over the training part."""
+
+    mean: Floats
+    deviation: Floats
+
+
+def scale_of(task: Task) -> Scale | None:
+    """The scale of a regression's values; None for classes.
+
+    The squared error of values in thousands would ask for another learning rate than that of values around one; so
+    networks learn (y − mean) / deviation, and their last layer is given the values' own unit afterwards.
+    """
+    if task.target.kind != "regression":
+        return None
+    y = np.asarray(task.part("train").y, np.float64).reshape(len(task.part("train")), -1)
+    deviation = y.std(0)
+    return Scale(y.mean(0), np.where(deviation > 0, deviation, 1.0))
+
+
+def standardised(task: Task, scale: Scale) -> Task:
+    """The task with its training and validation values in deviations from their mean."""
+
+    def part(held: Part) -> Part:
+        y: npt.NDArray[Any] = np.asarray(held.y, np.float64)
+        plain = (y.reshape(len(held), -1) - scale.mean) / scale.deviation
+        return Part(held.x, plain.reshape(y.shape).astype(np.float32), held.groups)
+
+    changed = {"train": part(task.part("train")), "valid": part(task.part("valid"))}
+    return replace(task, **changed, fingerprint=f"{task.fingerprint}.standardised")
+
+
+def in_own_unit(net: nn.Module, scale: Scale, task: Task) -> nn.Module:
+    """A copy of a network that learnt standardised values which answers in the values' own unit.
+
+    Its last linear layer Wx + b becomes σWx + σb + μ.
+    """
+    made = copy.deepcopy(net).eval()
+    layers = [module for module in made.modules() if isinstance(module, nn.Linear)]
+    if not layers or layers[-1].out_features != len(scale.mean):
+        raise InputError(
+            f"the networks for {task.name} do not end with a linear layer with a bias: choose another space"
+        )
+    mean, deviation = torch.from_numpy(scale.mean), torch.from_numpy(scale.deviation)
+    last = layers[-1]
+    with torch.no_grad():
+        last.weight.copy_(last.weight.double() * deviation[:, None])
+        if last.bias is None:
+            last.bias = nn.Parameter(torch.zeros(last.out_features))
+        last.bias.copy_(last.bias.double() * deviation + mean)
+    return made

@@ -1,0 +1,186 @@
+"""The numbers of a design: from its preset, or from what fits into a time budget; written once and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.engine.asked import init_named, select
+from trainless.engine.measures import ByProxies
+from trainless.learn.files import VERSION, read_json, write_json
+from trainless.learn.recipe import Recipe, recipe_from_json
+from trainless.ranking import ranking as named_ranking
+from trainless.run.budget import RESERVE, epoch_seconds, pace_of, plan_within, training_numbers
+from trainless.run.held import Held, hold_back
+from trainless.run.presets import Preset, Trial, recipe_of, trials, widest
+from trainless.run.winners import Winner, architectures, scored_samples
+from trainless.spaces.protocol import Space, key
+
+PLAN = "plan.json"
+TIMED = 3  # architectures that are timed after the searches
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked for.
+
+    Args:
+        preset: Numbers, as far as the others do not say.
+        ranking: What the searches go by.
+        init: How networks are initialised for scoring.
+        device: Where everything runs.
+        workers: Processes.
+        seed: The seed of everything.
+        seconds: The time budget; None for none.
+    """
+
+    preset: Preset
+    ranking: str
+    init: str
+    device: str
+    workers: int
+    seed: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done."""
+
+    space: Space
+    searches: tuple[Trial, ...]
+    members: int
+    baseline: int
+    recipe: Recipe
+    pilot: Mapping[str, Any] | None
+    settled: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the space by its key."""
+        return {
+            "version": VERSION,
+            "space": key(self.space),
+            "searches": [dataclasses.asdict(trial) for trial in self.searches],
+            "members": self.members,
+            "baseline": self.baseline,
+            "recipe": self.recipe.to_json(),
+            "pilot": self.pilot,
+            "settled": self.settled,
+        }
+
+
+def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space]) -> Plan:
+    """The plan that is there, or a new one that is written down.
+
+    Without a time budget everything follows from the preset and the data, and two runs are the same. With one, the
+    pilot decides, so that two runs may have other numbers; a run that is gone on with keeps its own.
+    """
+    if (folder / PLAN).exists():
+        return _read(folder / PLAN, ladder)
+    recipe = recipe_of(wish.preset, task)
+    if wish.seconds is None:
+        space = widest(wish.preset, ladder, task, recipe, wish.device)
+        searches = tuple(trials(wish.preset, space, wish.seed))
+        plan = Plan(space, searches, wish.preset.members, wish.preset.baseline, recipe, None, True)
+    else:
+        plan = _within(wish, wish.seconds, task, ladder, recipe)
+    write_json(folder / PLAN, plan.to_json())
+    return plan
+
+
+def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe: Recipe) -> Plan:
+    preset, start = wish.preset, time.monotonic()
+    held = hold_back(task, recipe, wish.seed)
+    proxies = select(named_ranking(wish.ranking).proxies)
+    options: dict[str, Any] = {"seed": wish.seed, "init": init_named(wish.init), "device": wish.device}
+    space, pace, numbers = plan_within(
+        seconds,
+        ladder,
+        lambda rung: pace_of(
+            rung,
+            ByProxies(rung, task, proxies, batch=scored_samples(task), **options),
+            held.task,
+            recipe,
+            wish.device,
+            wish.seed,
+        ),
+        searches=preset.searches,
+        evaluations=preset.evaluations,
+        members=preset.members,
+        baseline=preset.baseline,
+        epochs=recipe.epochs,
+        workers=wish.workers,
+    )
+    chosen = [trial for trial in trials(preset, space, wish.seed, numbers.evaluations)]
+    if not numbers.prune:
+        chosen = [trial for trial in chosen if trial.evaluations is not None]
+    pilot = {
+        "seconds": time.monotonic() - start,
+        "pace": dataclasses.asdict(pace),
+        "expected": dataclasses.asdict(numbers),
+    }
+    final = steady(recipe_of(preset, task, numbers.epochs))
+    return Plan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False)
+
+
+def steady(recipe: Recipe) -> Recipe:
+    """The recipe without an early end, so that its time is known; the best weights are still the ones kept.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> steady(recipe("default")).patience
+        0
+    """
+    return dataclasses.replace(recipe, patience=0)
+
+
+def settle(
+    folder: Path, plan: Plan, wish: Wish, task: Task, held: Held, winners: list[Winner], elapsed: Callable[[], float]
+) -> Plan:
+    """Plan members and epochs again from the time that is left and the architectures that were found."""
+    if plan.settled or wish.seconds is None:
+        return plan
+    found = architectures(winners, plan.space, TIMED, distinct=wish.preset.distinct)
+    most = recipe_of(wish.preset, task).epochs
+    seconds = epoch_seconds(plan.space, [arch for _, arch in found], held.task, plan.recipe, wish.device)
+    left = wish.seconds * (1 - RESERVE / 2) - elapsed()
+    preset = wish.preset
+    members, baseline, epochs, expected = training_numbers(
+        seconds, left, preset.members, preset.baseline, most, wish.workers
+    )
+    measured = {"epoch": seconds, "left": left, "expected": expected}
+    settled = dataclasses.replace(
+        plan,
+        members=members,
+        baseline=baseline,
+        recipe=steady(recipe_of(preset, task, epochs)),
+        pilot={**(plan.pilot or {}), "training": measured},
+        settled=True,
+    )
+    write_json(folder / PLAN, settled.to_json())
+    return settled
+
+
+def _read(path: Path, ladder: list[Space]) -> Plan:
+    data = read_json(path)
+    space = next((rung for rung in ladder if key(rung) == data["space"]), None)
+    if space is None:
+        raise InputError(
+            f"{path} plans with the space {data['space']}, which this command does not: give another --out"
+        )
+    searches = tuple(
+        Trial(**{**trial, "arguments": {name: _tuples(value) for name, value in trial["arguments"].items()}})
+        for trial in data["searches"]
+    )
+    recipe = recipe_from_json(data["recipe"])
+    return Plan(space, searches, data["members"], data["baseline"], recipe, data["pilot"], data["settled"])
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,139 @@
+"""The stages of a design before its members are joined: searches, and training of what they found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainless.core.task import Task
+from trainless.engine.loop import Loop
+from trainless.learn.ensemble import most_common
+from trainless.learn.members import of_architectures, of_initialisations
+from trainless.learn.progress import Epoch
+from trainless.run.held import Held
+from trainless.run.numbers import Plan, Wish
+from trainless.run.presets import Trial
+from trainless.run.search import Watch
+from trainless.run.training import Entry, Roster, train_roster
+from trainless.run.winners import Winner, architectures, run_searches
+from trainless.search.stopping import Budget
+from trainless.spaces.protocol import Space
+
+SEARCHES = "searches"
+LATE = 1.1  # of a time budget, after which no member is begun
+BASELINE = "single"
+SEEDS, BASELINE_SEEDS = 10_000, 5_000
+
+Progress = Callable[[str, float, float, str], None]
+"""Called with a stage, how much of it is done, of how much, and a detail."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a design works on.
+
+    Args:
+        folder: The run folder.
+        task: The data.
+        wish: What was asked for.
+        limits: The most of a cost.
+        promises: Coverage, whether by class, and accuracy.
+        chosen: The space, where it is not a registered one.
+        interval: Seconds between checkpoints.
+        progress: Told how far it is.
+    """
+
+    folder: Path
+    task: Task
+    wish: Wish
+    limits: Mapping[str, float]
+    promises: Mapping[str, Any]
+    chosen: Space | None
+    interval: float
+    progress: Progress
+
+
+def search_stage(work: Work, plan: Plan) -> list[Winner]:
+    """Run all searches of a plan."""
+    total, ended = float(len(plan.searches)), 0
+
+    def watch(trial: Trial) -> Watch:
+        def show(loop: Loop, budget: Budget) -> None:
+            told = loop.spent.evaluations
+            share = told / trial.evaluations if trial.evaluations else 1 - 1 / (1 + told / 50)
+            work.progress("searching", ended + min(1.0, share), total, f"{trial.name}: {told} evaluations")
+
+        return show
+
+    def done(trial: Trial) -> None:
+        nonlocal ended
+        ended += 1
+        work.progress("searching", ended, total, trial.name)
+
+    return run_searches(
+        work.folder / SEARCHES,
+        work.task,
+        plan.space,
+        plan.searches,
+        ranking=work.wish.ranking,
+        constraints=work.limits,
+        init=work.wish.init,
+        device=work.wish.device,
+        workers=work.wish.workers,
+        watch=watch,
+        done=done,
+    )
+
+
+def elapsed(plan: Plan, winners: list[Winner], started: float) -> Callable[[], float]:
+    """Seconds that a run has taken so far; what earlier sessions recorded counts."""
+    recorded = float((plan.pilot or {}).get("seconds", 0.0)) + sum(winner.seconds for winner in winners)
+    before = max(0.0, recorded - (time.monotonic() - started))
+    return lambda: before + time.monotonic() - started
+
+
+def entries_of(work: Work, plan: Plan, winners: list[Winner]) -> tuple[list[Entry], dict[str, str]]:
+    """The members to train, and the search that each of the ensemble comes from."""
+    found = architectures(winners, plan.space, plan.members, distinct=work.wish.preset.distinct)
+    first = SEEDS * work.wish.seed
+    made = of_architectures(plan.space, [arch for _, arch in found], plan.recipe, first)
+    entries = [Entry(f"{number:02d}", member) for number, member in enumerate(made)]
+    origins = {entry.name: trial for entry, (trial, _) in zip(entries, found, strict=True)}
+    if plan.baseline:
+        arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
+        same = of_initialisations(plan.space, arch, plan.baseline, plan.recipe, first + BASELINE_SEEDS)
+        entries += [Entry(f"{BASELINE}-{number:02d}", member) for number, member in enumerate(same)]
+    return entries, origins
+
+
+def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent: Callable[[], float]) -> Roster:
+    """Train all members of a plan."""
+    epochs, trained = plan.recipe.epochs, 0
+    total = float(len(entries) * epochs)
+
+    def epoch(entry: Entry, one: Epoch) -> None:
+        reached = trained * epochs + one.number + 1
+        work.progress("training", reached, total, f"member {entry.name}: validation loss {one.valid_loss:.3f}")
+
+    def done(entry: Entry, status: str) -> None:
+        nonlocal trained
+        trained += status == "ok"
+        what = "is trained" if status == "ok" else status
+        work.progress("training", trained * epochs, total, f"member {entry.name} {what}")
+
+    seconds = work.wish.seconds
+    return train_roster(
+        work.folder,
+        held.task,
+        entries,
+        device=work.wish.device,
+        workers=work.wish.workers,
+        interval=work.interval,
+        chosen=work.chosen,
+        late=lambda: seconds is not None and spent() > LATE * seconds,
+        epoch=epoch,
+        done=done,
+    )

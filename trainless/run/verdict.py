@@ -1,0 +1,140 @@
+"""What a trained ensemble is worth on the test part: metrics with intervals, and whether its promises held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.core.task import Task
+from trainless.learn.calibration import calibration_error
+from trainless.learn.deferral import check_deferral, clopper_pearson
+from trainless.learn.drift import drift_warning
+from trainless.learn.ensemble import average
+from trainless.learn.metrics import Estimate, evaluate
+from trainless.learn.predictor import Prediction, Predictor, doubt
+from trainless.learn.uncertainty import ConfidenceCurve, confidence_curve
+
+Floats = npt.NDArray[np.float64]
+Json = dict[str, Any]
+
+
+def plain(value: Any) -> Any:
+    """Anything made of numbers as strict JSON: what is not finite is null.
+
+    Example:
+        >>> plain({"auc": Estimate(0.5, math.nan, 1.0)})
+        {'auc': {'value': 0.5, 'low': None, 'high': 1.0}}
+    """
+    if isinstance(value, Estimate):
+        return {name: plain(number) for name, number in vars(value).items()}
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
+    """Everything about the ensemble on the test part, as plain data.
+
+    Args:
+        predictor: The ensemble.
+        task: With its test part.
+        said: What the ensemble says of the test part.
+        groups: The search method that each member comes from.
+    """
+    y = np.asarray(task.part("test").y)
+    members = [evaluate(task.target, y, member, draws=0) for member in said.members]
+    main = next(iter(members[0]))
+    found: Json = {
+        "samples": len(y),
+        "ensemble": evaluate(task.target, y, said.mean),
+        "members": {name: [member[name].value for member in members] for name in members[0]},
+        "by_searcher": _by_searcher(said.members, groups, task, y),
+        "main": main,
+    }
+    found["members_mean"] = {name: float(np.mean(values)) for name, values in found["members"].items()}
+    if said.drift is not None:
+        warning = drift_warning(said.drift)
+        found["drift"] = {**vars(warning), "text": str(warning)}
+    found |= _values(predictor, said, y) if task.target.kind == "regression" else _classes(predictor, said, y)
+    return dict(plain(found))
+
+
+def _by_searcher(members: Floats, groups: Sequence[str], task: Task, y: npt.NDArray[Any]) -> Json:
+    """Each method's own ensemble beside the mean of its members (TEACUP, table 1)."""
+    found: Json = {}
+    for group in dict.fromkeys(groups):
+        own = members[[name == group for name in groups]]
+        single = [evaluate(task.target, y, member, draws=0) for member in own]
+        found[group] = {
+            "size": len(own),
+            "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
+            "members_deviation": {name: float(np.std([one[name].value for one in single])) for name in single[0]},
+            "ensemble": evaluate(task.target, y, average(own)),
+        }
+    return found
+
+
+def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json:
+    raw = average(said.members, predictor.weights)
+    found: Json = {
+        "temperature": predictor.temperature,
+        "calibration_error": calibration_error(said.mean, y),
+        "calibration_error_raw": calibration_error(raw, y),
+        "confidence_curve": curve_json(confidence_curve(said.members, y)),
+    }
+    if said.sets is not None and predictor.sets is not None:
+        covered = int(said.sets[np.arange(len(y)), y].sum())
+        found["sets"] = {
+            "promised": predictor.sets.coverage,
+            "coverage": Estimate(covered / len(y), *clopper_pearson(covered, len(y))),
+            "mean_size": float(said.sets.sum(1).mean()),
+            "by_class": predictor.sets.by_class,
+        }
+    if predictor.deferral is not None:
+        check = check_deferral(predictor.deferral, doubt(said.mean), said.mean.argmax(1) == y)
+        found["deferral"] = {"rule": str(predictor.deferral), "promised": predictor.deferral.promised, **vars(check)}
+    return found
+
+
+def _values(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json:
+    if said.low is None or said.high is None or predictor.intervals is None:
+        return {}
+    truth = y.reshape(said.mean.shape)
+    inside = (said.low <= truth) & (truth <= said.high)
+    covered = int(inside[:, 0].sum())
+    return {
+        "intervals": {
+            "promised": predictor.intervals.coverage,
+            "coverage": Estimate(covered / len(y), *clopper_pearson(covered, len(y))),
+            "mean_width": float((said.high - said.low).mean()),
+        }
+    }
+
+
+def curve_json(curve: ConfidenceCurve) -> Json:
+    """A confidence curve as plain data."""
+    return {"shares": curve.shares, "accuracy": curve.accuracy, "area": curve.area}
+
+
+def single_verdict(members: Floats, task: Task) -> Json:
+    """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
+    y = np.asarray(task.part("test").y)
+    single = [evaluate(task.target, y, member, draws=0) for member in members]
+    found: Json = {
+        "ensemble": evaluate(task.target, y, average(members)),
+        "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
+        "size": len(members),
+    }
+    if task.target.kind != "regression":
+        found["confidence_curve"] = curve_json(confidence_curve(members, y))
+    return dict(plain(found))
