@@ -106,24 +106,28 @@ def test_depth_is_the_longest_way() -> None:
     assert depth(nn.TransformerEncoderLayer(4, 2, 8), (4,)) == 4
 
 
-def test_score_and_search_take_spaces_of_files(trainless: Call, my_file: str) -> None:
+def test_score_and_demo_take_spaces_of_files(trainless: Call, my_file: str) -> None:
     common = ("--proxies", "params", "--store", "none")
     scored = trainless(
         "score", "--space", f"{my_file}:make", "--space-args", "most=3", "depth=3,width=4", "--input", "3x4x4", *common
     )
     assert scored.code == 0, scored.err
+    Path("my_file.py").write_text(MY_FILE.replace("48", "64").replace(", 3))", ", 10))"))
+    demo = trainless("demo", "--space", f"{my_file}:my_space", "--count", "2", "--out", "demo")
+    assert demo.code == 0, demo.err
+    assert "scoring 2 architectures of mine for digits" in demo.out
     assert "depth=3,width=4" in scored.out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_search_takes_a_space_of_a_file_in_processes_too(trainless: Call, tmp_path: Path, workers: str) -> None:
-    (tmp_path / "my_file.py").write_text(MY_FILE.replace("48", "64"))
+    (tmp_path / "my_file.py").write_text(MY_FILE.replace("48", "64").replace(", 3))", ", 10))"))
     call = ("search", "digits", "--space", "my_file.py:my_space", "--searcher", "random", "--evaluations", "3")
     answer = trainless(*call, "--proxies", "params", "--workers", workers, "--out", f"run{workers}", "--json")
     assert answer.code == 0, answer.err
     assert {place["scores"]["params"] for place in json.loads(answer.out)["leaderboard"]} <= {
-        64 * w + w + d * (w * w + w) + 3 * w + 3 for d in (1, 2) for w in (4, 8)
+        64 * w + w + d * (w * w + w) + 10 * w + 10 for d in (1, 2) for w in (4, 8)
     }
 
 

@@ -42,7 +42,7 @@ def test_every_space_has_its_paragraph() -> None:
 @pytest.mark.parametrize("name", ["nb201", "nb101", "recurrent", "nats-size", "transformer"])
 def test_the_notation_on_the_page_is_read(name: str) -> None:
     paragraph = PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
-    texts = re.findall(r"`([^`]{14,})`", paragraph.replace("\n", " "))
+    texts = re.findall(r"`([^`]{13,})`", paragraph.replace("\n", " "))
     opened = space(name)
     assert opened.format(opened.parse(texts[0])) == texts[0]
 

@@ -9,8 +9,10 @@ import typer
 
 from trainless.cli.bench import bench
 from trainless.cli.demo import demo
+from trainless.cli.design import design
 from trainless.cli.export_study import export_study
 from trainless.cli.listing import listing
+from trainless.cli.predict import export, predict
 from trainless.cli.score import score
 from trainless.cli.search import search
 from trainless.cli.show import show
@@ -29,6 +31,9 @@ app.command("score")(score)
 app.command("list")(listing)
 app.command("demo")(demo)
 app.command("search")(search)
+app.command("design")(design)
+app.command("predict")(predict)
+app.command("export")(export)
 app.command("export-study")(export_study)
 app.command("show")(show)
 app.add_typer(bench, name="bench")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trainless.spaces.protocol import Space
 
 PROXIES = "naswot,synflow,gradsign"
+THIN = "channels=8,cells=1"
 SHOWN = 10
 DEMO_FOLDER = Path("runs/demo")
 
@@ -20,10 +21,15 @@ DEMO_FOLDER = Path("runs/demo")
 def demo(
     count: Annotated[int, typer.Option(min=1, help="How many architectures to draw.")] = 100,
     task: Annotated[str, typer.Option(help="A built-in task, or a file or folder of your data.")] = "digits",
+    space: Annotated[str, typer.Option(help="The search space, or my_file.py:my_space.")] = "nb201",
+    space_args: Annotated[
+        str, typer.Option(help="Its parameters. [default: channels=8,cells=1 of nb201]", show_default=False)
+    ] = "",
     out: Annotated[Path, typer.Option(help="Folder for the scores, the leaderboard and the picture.")] = DEMO_FOLDER,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
 ) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
+    from trainless.cli.inputs import parse_arguments
     from trainless.cli.progress import tracked
     from trainless.engine.asked import data_for, select
     from trainless.engine.evaluate import evaluate, in_order
@@ -32,16 +38,17 @@ def demo(
     from trainless.spaces import space as find_space
     from trainless.tasks import task as find_task
 
-    opened, space = find_task(task), find_space("nb201", channels=8, cells=1)
-    archs = draw_archs(space, count, seed)
-    subjects, chosen = [Member(space, arch) for arch in archs], select(PROXIES)
-    typer.echo(f"scoring {len(archs)} architectures of nb201 for {opened.name} by {PROXIES}; nothing is trained")
+    arguments = parse_arguments(space_args or (THIN if space == "nb201" else ""))
+    opened, found = find_task(task), find_space(space, **arguments)
+    archs = draw_archs(found, count, seed)
+    subjects, chosen = [Member(found, arch) for arch in archs], select(PROXIES)
+    typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:
         records = evaluate(subjects, data_for(None, opened, subjects), chosen, [seed], store=store)
         scores = in_order(tracked(records, len(subjects) * len(chosen), "scoring"), subjects, chosen)
     ranked = by_rank_sum(scores)
     _show(scores, ranked, out)
-    _picture(space, archs[ranked[0][0]], out)
+    _picture(found, archs[ranked[0][0]], out)
 
 
 def draw_archs(space: Space, count: int, seed: int) -> list[Arch]:

@@ -93,8 +93,12 @@ def standardised(task: Task, scale: Scale) -> Task:
         plain = (y.reshape(len(held), -1) - scale.mean) / scale.deviation
         return Part(held.x, plain.reshape(y.shape).astype(np.float32), held.groups)
 
-    changed = {"train": part(task.part("train")), "valid": part(task.part("valid"))}
-    return replace(task, **changed, fingerprint=f"{task.fingerprint}.standardised")
+    return replace(
+        task,
+        train=part(task.part("train")),
+        valid=part(task.part("valid")),
+        fingerprint=f"{task.fingerprint}.standardised",
+    )
 
 
 def in_own_unit(net: nn.Module, scale: Scale, task: Task) -> nn.Module:
@@ -112,7 +116,5 @@ def in_own_unit(net: nn.Module, scale: Scale, task: Task) -> nn.Module:
     last = layers[-1]
     with torch.no_grad():
         last.weight.copy_(last.weight.double() * deviation[:, None])
-        if last.bias is None:
-            last.bias = nn.Parameter(torch.zeros(last.out_features))
         last.bias.copy_(last.bias.double() * deviation + mean)
     return made

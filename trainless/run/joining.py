@@ -97,7 +97,8 @@ def arrays_of(said: Prediction) -> dict[str, Any]:
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an ``.npz`` in one step."""
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: np.asarray(array) for name, array in arrays.items()})
+    plain_arrays: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items()}
+    np.savez(buffer, **plain_arrays)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(buffer.getvalue())
     os.replace(part, path)

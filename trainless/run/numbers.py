@@ -117,7 +117,7 @@ def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe:
         epochs=recipe.epochs,
         workers=wish.workers,
     )
-    chosen = [trial for trial in trials(preset, space, wish.seed, numbers.evaluations)]
+    chosen = trials(preset, space, wish.seed, numbers.evaluations)
     if not numbers.prune:
         chosen = [trial for trial in chosen if trial.evaluations is not None]
     pilot = {
@@ -171,9 +171,7 @@ def _read(path: Path, ladder: list[Space]) -> Plan:
     data = read_json(path)
     space = next((rung for rung in ladder if key(rung) == data["space"]), None)
     if space is None:
-        raise InputError(
-            f"{path} plans with the space {data['space']}, which this command does not: give another --out"
-        )
+        raise InputError(f"{path} plans with {data['space']}, which was not asked for: give another folder")
     searches = tuple(
         Trial(**{**trial, "arguments": {name: _tuples(value) for name, value in trial["arguments"].items()}})
         for trial in data["searches"]

@@ -73,7 +73,7 @@ class Training:
     A worker whose coordinator is gone leaves at the end of an epoch; what it had reached is in its checkpoint.
     """
 
-    higher_is_better: Mapping[str, bool] = {"trained": True}  # noqa: RUF012
+    higher_is_better: Mapping[str, bool] = {"trained": True}
 
     def __init__(
         self, folder: Path, task: Task, entries: Sequence[Entry], device: str, interval: float, chosen: Space | None

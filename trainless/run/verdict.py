@@ -128,7 +128,7 @@ def curve_json(curve: ConfidenceCurve) -> Json:
 
 def single_verdict(members: Floats, task: Task) -> Json:
     """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
-    y = np.asarray(task.part("test").y)
+    y: npt.NDArray[Any] = np.asarray(task.part("test").y)
     single = [evaluate(task.target, y, member, draws=0) for member in members]
     found: Json = {
         "ensemble": evaluate(task.target, y, average(members)),
