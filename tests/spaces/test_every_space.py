@@ -58,13 +58,14 @@ def test_every_proxy_scores_20_random_archs_or_says_why_not(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_papers_settings_give_reasons_of_ours_too() -> None:
-    for name in NAMES:
-        thin = THIN[name]
-        subjects = [Member(thin.space(name), thin.archs(name, 1)[0])]
-        task = thin.tasks[len(thin.tasks) // 2]
-        for record in evaluate(subjects, Data(task, size=4), select("all"), [0], init="paper", fbe=False):
-            assert not EXCEPTION.match(record.status), (name, record)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"enas", "pnas", "amoeba", "mobilenet"}))
+def test_the_papers_settings_give_reasons_of_ours_too(name: str) -> None:
+    """One arch of each kind of space; those left out are of a kind that is here."""
+    thin = THIN[name]
+    subjects = [Member(thin.space(name), thin.archs(name, 1)[0])]
+    data = Data(thin.tasks[len(thin.tasks) // 2], size=4)
+    for record in evaluate(subjects, data, select("all"), [0], init="paper", fbe=False):
+        assert not EXCEPTION.match(record.status), record
 
 
 @pytest.mark.parametrize("name", NAMES)

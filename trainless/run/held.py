@@ -108,7 +108,7 @@ def in_own_unit(net: nn.Module, scale: Scale, task: Task) -> nn.Module:
     """
     made = copy.deepcopy(net).eval()
     layers = [module for module in made.modules() if isinstance(module, nn.Linear)]
-    if not layers or layers[-1].out_features != len(scale.mean):
+    if not layers or layers[-1].out_features != len(scale.mean) or "bias" not in layers[-1].state_dict():
         raise InputError(
             f"the networks for {task.name} do not end with a linear layer with a bias: choose another space"
         )
