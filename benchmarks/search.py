@@ -100,6 +100,29 @@ def mobilenet(searcher: str, evaluations: int, proxy: str, size: int, batch: int
     }
 
 
+def speed_up(evaluations: int, size: int, batch: int) -> dict[str, float]:
+    """The same search by one worker and by two; a machine that others use too shows in its load."""
+    space, task = find_space("nb201", channels=8, cells=1), Task.noise((3, size, size), 10)
+    found = {"load_before": os.getloadavg()[0]}
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            start, before = time.perf_counter(), os.times()
+            search(
+                *(task, space, "random"),
+                proxies="snip,naswot,ntk_condition",
+                evaluations=evaluations,
+                batch=batch,
+                workers=workers,
+                ahead=2,
+                out=Path(folder) / "run",
+            )
+            after = os.times()
+            found[f"seconds_{workers}"] = time.perf_counter() - start
+            found[f"cpu_seconds_{workers}"] = sum(after[:4]) - sum(before[:4])
+    found["speed_up"] = found["seconds_1"] / found["seconds_2"]
+    return found
+
+
 def ask_tell(name: str, candidates: int = 600) -> float:
     """Milliseconds of ask and tell per candidate."""
     space = NasBench201()
@@ -136,6 +159,7 @@ def main() -> None:
             name: mobilenet(name, asked.evaluations, asked.proxy, asked.size, asked.batch)
             for name in ("evolution", "history_evolution")
         },
+        "workers": speed_up(asked.evaluations, 32, 16),
         "ask_tell_ms": {name: ask_tell(name) for name in registry.names() if name != "optuna"},
     }
     text = json.dumps(report, indent=2)

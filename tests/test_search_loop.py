@@ -27,6 +27,7 @@ from trainless.ranking import LogSum, RankProduct, RankSum
 from trainless.run.export import export_study
 from trainless.run.search import search
 from trainless.run.trajectory import read
+from trainless.search import registry
 from trainless.search.evolution import Evolution
 from trainless.search.searcher import Proposal
 from trainless.search.stopping import Budget
@@ -87,19 +88,48 @@ def test_the_run_folder(tmp_path: Path) -> None:
     assert configuration["task"]["fingerprint"] == TASK.fingerprint
 
 
-def test_infeasible_candidates_are_never_measured() -> None:
-    seen = []
+ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution")
+
+
+FEW = {
+    "warm_random": {"pool": 12, "keep": 4},
+    "warm_evolution": {"pool": 12, "keep": 4},
+    "move_evolution": {"population": 4, "tournament": 2},
+}
+
+
+@pytest.mark.parametrize("searcher", [name for name in registry.names() if name != "prune"])
+def test_infeasible_candidates_are_never_proposed_built_or_scored(searcher: str) -> None:
+    built: list[object] = []
+    seen: list[object] = []
+
+    class Building(NasBench201):
+        def build(self, arch, task):
+            built.append(arch)
+            return super().build(arch, task)
 
     class Noting(Sum):
         def __call__(self, proposal: Proposal) -> Outcome:
             seen.append(proposal.arch)
             return super().__call__(proposal)
 
+    assisted = searcher in ASSISTED
     most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
-    for searcher in ("random", "evolution", "reinforce", "pmbga", "local", "nsga2"):
-        search(TASK, SPACE, searcher, measure=Noting(), constraints={"params": most}, evaluations=60)
-    assert len(set(seen)) > 5
-    assert all(SPACE.counts(arch, TASK).params <= most for arch in seen)
+    search(
+        TASK, Building(2, 1), searcher, measure=Noting(), constraints={"params": most}, evaluations=12,
+        searcher_args=FEW.get(searcher, {}),
+        assist="l2_norm" if assisted else None,
+    )  # fmt: skip
+    assert len(set(seen)) > 2
+    assert bool(built) == assisted
+    assert all(SPACE.counts(arch, TASK).params <= most for arch in (*seen, *built))
+
+
+def test_pruning_ends_in_a_feasible_arch() -> None:
+    most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
+    found = search(TASK, SPACE, "prune", proxies="params", constraints={"params": most})
+    assert found.end == "finished"
+    assert SPACE.counts(found.best, TASK).params <= most
 
 
 def test_twins_are_measured_once() -> None:
@@ -269,20 +299,22 @@ def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_pruning_ends_in_a_single_path_in_the_expected_number_of_rounds(tmp_path: Path) -> None:
-    """Five options less ``none``, one closed per edge and round: three rounds of 1 + 24, 1 + 18 and 1 + 12 regions."""
-    task = Task.noise((3, 16, 16))
+def test_pruning_in_te_nas_setting_ends_in_a_single_path_in_the_expected_number_of_rounds(tmp_path: Path) -> None:
+    """Five options less ``none``, one closed per edge and round: three rounds of 1 + 24, 1 + 18 and 1 + 12 regions.
+
+    κ is that of the thin supernet, R that of its one-channel cell.
+    """
     found = search(
-        task, NasBench201(4, 1), "prune", ranking="te-nas", evaluations=200, batch=8, out=tmp_path,
+        Task.noise((3, 8, 8)), NasBench201(4, 1), "prune", ranking="te-nas", init="paper", batch=2, out=tmp_path,
     )  # fmt: skip
-    assert found.end == "finished"
-    assert found.steps == 3
-    assert found.spent.evaluations == 25 + 19 + 13
+    assert (found.end, found.steps, found.spent.evaluations) == ("finished", 3, 25 + 19 + 13)
     assert len(found.places) == 1
     assert found.places[0].arch == NasBench201().canonical(found.best)
-    candidates = next(line.step for line in read(tmp_path / "trajectory.jsonl") if line.step)["candidates"]
-    assert candidates[0] == [[1, 2, 3, 4]] * 6
-    assert is_region(tuple(frozenset(part) for part in candidates[1]))
+    steps = [line.step for line in read(tmp_path / "trajectory.jsonl") if line.step]
+    assert steps[0]["candidates"][0] == [[1, 2, 3, 4]] * 6
+    assert is_region(tuple(frozenset(part) for part in steps[0]["candidates"][1]))
+    for step in steps:
+        assert all(value is not None for column in step["scores"].values() for value in column), step.get("failures")
 
 
 @pytest.mark.slow

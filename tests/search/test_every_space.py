@@ -32,6 +32,8 @@ def uneven(arch: Arch) -> bool:
 @pytest.mark.parametrize("space", registry.names())
 @pytest.mark.parametrize("name", NAMES)
 def test_contract(name: str, space: str) -> None:
+    if name == "exhaustive" and space == "recurrent":
+        pytest.skip("some 10^40 archs, of which the first valid one in order is out of reach: nobody can enumerate them")
     made = THIN[space].space(space)
     parameters = {**SMALL.get(name, {}), "feasible": uneven}
     if name in ASSISTED:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.search.toys import Parity, Toy
+from trainless.core.arch import Decision
 from trainless.core.errors import InputError
 from trainless.spaces.moves import (
+    Parted,
     arch_at,
     cross,
     distance,
@@ -163,3 +165,26 @@ def test_moves_and_search_never_import_torch() -> None:
         "assert 'torch' not in sys.modules and 'optuna' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Halves:
+    """Two pairs of which each is the same function in either order."""
+
+    name = "halves"
+    decisions = tuple(Decision(name, ("0", "1", "2")) for name in "abcd")
+    parts = (2, 2)
+
+    def valid(self, arch: tuple[int, ...]) -> bool:
+        return len(arch) == 4 and all(0 <= option < 3 for option in arch)
+
+    def canonical(self, arch: tuple[int, ...]) -> tuple[int, ...]:
+        return (*sorted(arch[:2]), *sorted(arch[2:]))
+
+
+@pytest.mark.parametrize("limit", [None, lambda arch: sum(arch) <= 4])
+def test_drawing_part_by_part_is_uniform_over_canonical_archs(limit) -> None:
+    assert isinstance(Halves(), Parted)
+    support = [arch for arch in enumerate_archs(Halves(), canonical=True) if limit is None or limit(arch)]
+    rng = np.random.default_rng(0)
+    draws = [sample(Halves(), rng, canonical=True, feasible=limit) for _ in range(4000)]
+    assert uniform_p(draws, support) > 1e-3

@@ -65,7 +65,7 @@ def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
         >>> from trainless.core.task import Task
         >>> from trainless.spaces.sizes import Sizes
         >>> measured(Sizes(), (0, 0, 0, 0, 0), Task.noise((3, 32, 32)))
-        {'parameters': 13578, 'multiply-accumulates': 7668816, 'depth': 15, 'parameter tensors': 78}
+        {'parameters': 11714, 'multiply-accumulates': 4481104, 'depth': 15, 'parameter tensors': 66}
     """
     from trainless.core.errors import InputError, Unscorable
     from trainless.engine.subjects import seeded

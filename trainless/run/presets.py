@@ -36,6 +36,7 @@ class Preset:
         rungs: Widths and cells per stage to choose from, the thinnest first.
         work: Multiply–accumulates of the whole training that the width is chosen for, on a CPU.
         searcher_args: Parameters of each search method.
+        methods: Which of ``SEARCHERS`` to run.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Preset:
     rungs: tuple[tuple[int, int], ...] = ((4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (16, 3), (16, 5))
     work: float = 1e12
     searcher_args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    methods: tuple[str, ...] = ("rl", "genetic", "prune")
 
 
 registry: Registry[Preset] = Registry("preset", "presets")
@@ -102,7 +104,7 @@ def trials(preset: Preset, space: Space, seed: int, evaluations: int | None = No
             preset.searcher_args.get(short, {}),
         )
         for kind, (short, searcher) in enumerate(SEARCHERS.items())
-        if short != "prune" or isinstance(space, Supernet)
+        if short in preset.methods and (short != "prune" or isinstance(space, Supernet))
         for run in range(preset.searches)
     ]
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
 from trainless.core.arch import Arch
 from trainless.search.searcher import Incumbent, Json, Proposal, Told, room
 from trainless.spaces.moves import Choices, Feasible, allowed, arch_at, size
 
 
+@runtime_checkable
+class Listed(Choices, Protocol):
+    """A space that lists its different archs itself, where few of those that its decisions span are valid."""
+
+    def unique(self) -> Iterator[Arch]:
+        """Every canonical arch once, always in the same order."""
+        ...
+
+
 class Exhaustive:
     """All valid and feasible archs in lexicographic order; of twins, the canonical one alone.
+
+    A space that lists its own (NAS-Bench-101, whose first valid cell is the eight millionth) decides the order.
 
     Args:
         space: What to search.
@@ -29,19 +44,27 @@ class Exhaustive:
         self._feasible = feasible
         self._canonical = canonical
         self._position = 0
-        self._size = size(space)
+        self._archs = self._from(0)
         self._best = Incumbent()
+
+    def _from(self, position: int) -> Iterator[Arch]:
+        """Everything from a position on, allowed or not."""
+        if self._canonical and isinstance(self._space, Listed):
+            return itertools.islice(self._space.unique(), position, None)
+        return (arch_at(self._space, place) for place in range(position, size(self._space)))
+
+    def _new(self, arch: Arch) -> bool:
+        return allowed(self._space, arch, self._feasible) and not (
+            self._canonical and self._space.canonical(arch) != arch
+        )
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The next archs; none when the space is exhausted."""
         wanted = room(limit, 1)
         proposals: list[Proposal] = []
-        while len(proposals) < wanted and self._position < self._size:
-            arch = arch_at(self._space, self._position)
+        while len(proposals) < wanted and (arch := next(self._archs, None)) is not None:
             self._position += 1
-            if allowed(self._space, arch, self._feasible) and not (
-                self._canonical and self._space.canonical(arch) != arch
-            ):
+            if self._new(arch):
                 proposals.append(Proposal(arch))
         return proposals
 
@@ -61,4 +84,5 @@ class Exhaustive:
     def restore(self, state: Json) -> None:
         """Continue from a state."""
         self._position = state["position"]
+        self._archs = self._from(self._position)
         self._best.restore(state["best"])

@@ -1,0 +1,234 @@
+"""scikit-learn estimators: ``fit`` designs an ensemble, ``predict`` asks it.
+
+X is ``(N, features)`` for signals without channels, or ``(N, C, *spatial)`` with one to three spatial sizes. Rows
+shorter than the space's least size are filled with zeros on the right.
+
+Both pass scikit-learn's estimator checks but for those in ``NOT_APPLICABLE``, which says why.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from trainless.core.target import Target
+from trainless.core.task import Part, Task
+from trainless.learn.files import load_predictor
+from trainless.learn.predictor import Prediction, Predictor
+from trainless.run.design import design
+from trainless.run.presets import Preset
+from trainless.tasks.split import stratified
+from trainless.tasks.statistics import moments
+
+Array = npt.NDArray[Any]
+VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
+LEAST = 8  # values along the only axis of a row
+
+#: Estimator checks that make no sense here, by name, and why.
+NOT_APPLICABLE: Mapping[str, str] = MappingProxyType(
+    {
+        "check_sample_weight_equivalence_on_dense_data": "fit takes no sample weights",
+        "check_estimators_nan_inf": "float64 beyond float32 is refused as infinite, in our words",
+        "check_classifiers_one_label": "an ensemble for one class has nothing to learn; it is refused in one line",
+    }
+)
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share; the parameters are those of :func:`trainless.run.design.design`."""
+
+    def __init__(
+        self,
+        preset: str | Preset = "fast",
+        space: str = "nb201",
+        space_args: Mapping[str, Any] | None = None,
+        ranking: str = "teacup",
+        constraints: Mapping[str, Any] | None = None,
+        evaluations: int | None = None,
+        members: int | None = None,
+        epochs: int | None = None,
+        time_budget: str | float | None = None,
+        coverage: float = 0.9,
+        accuracy: float = 0.95,
+        seed: int = 0,
+        device: str = "cpu",
+        workers: int = 1,
+        out: str | None = None,
+    ) -> None:
+        self.preset = preset
+        self.space = space
+        self.space_args = space_args
+        self.ranking = ranking
+        self.constraints = constraints
+        self.evaluations = evaluations
+        self.members = members
+        self.epochs = epochs
+        self.time_budget = time_budget
+        self.coverage = coverage
+        self.accuracy = accuracy
+        self.seed = seed
+        self.device = device
+        self.workers = workers
+        self.out = out
+
+    def _fit(self, x: Array, y: Array, target: Target) -> None:
+        inputs = _inputs(x)
+        strata = np.zeros(len(y), np.int64) if target.kind == "regression" else y
+        train, valid = stratified(strata, self.seed, (1 - VALID, VALID))
+        mean, std = moments(inputs[train])
+        flat = std <= 1e-7 * np.abs(mean)
+        task = Task(
+            "estimator",
+            inputs.shape[1:],
+            target,
+            Part(inputs[train], y[train]),
+            Part(inputs[valid], y[valid]),
+            mean=tuple(mean.tolist()),
+            std=tuple(np.where(flat, 1.0, std).tolist()),
+        )
+        if self.out is not None:
+            self.predictor_: Predictor = self._design(task, Path(self.out))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self.predictor_ = self._design(task, Path(folder) / "run")
+
+    def _design(self, task: Task, out: Path) -> Predictor:
+        return design(
+            task,
+            out,
+            preset=self.preset,
+            space=self.space,
+            space_args=self.space_args,
+            ranking=self.ranking,
+            constraints=self.constraints,
+            evaluations=self.evaluations,
+            members=self.members,
+            epochs=self.epochs,
+            baseline=0,
+            time_budget=self.time_budget,
+            coverage=self.coverage,
+            accuracy=self.accuracy,
+            seed=self.seed,
+            device=self.device,
+            workers=self.workers,
+        ).predictor
+
+    def _said(self, x: Any) -> Prediction:
+        check_is_fitted(self, "predictor_")
+        checked = validate_data(self, x, reset=False, dtype=np.float32, allow_nd=True)
+        return self.predictor_.predict(_inputs(checked), self.device)
+
+    def predict_uncertainty(self, X: Any) -> dict[str, Array]:  # noqa: N803
+        """What is not known of each sample.
+
+        Args:
+            X: The inputs.
+
+        Returns:
+            ``variance`` across members; for classes ``total``, ``aleatoric`` and ``epistemic`` entropy in nats and
+            whether to ``refer`` to a person; ``like_training``, a p-value that is small for inputs unlike the training
+            data.
+        """
+        said = self._said(X)
+        named = {
+            "variance": said.variance,
+            "total": said.total,
+            "aleatoric": said.aleatoric,
+            "epistemic": said.epistemic,
+            "refer": said.refer,
+            "like_training": said.drift,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """Classes by an ensemble of architectures that were found without training.
+
+    Example:
+        >>> TrainlessClassifier(members=3).get_params()["members"]
+        3
+    """
+
+    classes_: Array
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Design an ensemble for samples and their classes; 30 % of them are kept for stopping and calibration."""
+        x, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True, ensure_min_samples=8)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
+        classes = len(self.classes_)
+        if classes < 2:
+            raise ValueError(f"one class was given ({self.classes_[0]!r}); expected at least 2 classes to tell apart")
+        target = Target("binary" if classes == 2 else "multiclass", classes, tuple(map(str, self.classes_)))
+        self._fit(x, codes.reshape(-1).astype(np.int64), target)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
+        """Calibrated probabilities ``(N, classes)``."""
+        return self._said(X).mean
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The most probable class of each sample."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+
+    def predict_set(self, X: Any) -> npt.NDArray[np.bool_]:  # noqa: N803
+        """Which classes, in the order of ``classes_``, are in the conformal set of each sample."""
+        said = self._said(X)
+        return np.ones_like(said.mean, bool) if said.sets is None else said.sets
+
+
+class TrainlessRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """Values by an ensemble of architectures that were found without training.
+
+    Example:
+        >>> TrainlessRegressor(time_budget="5m").time_budget
+        '5m'
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Design an ensemble for samples and their values; 30 % of them are kept for stopping and calibration."""
+        x, values = validate_data(
+            self, X, y, dtype=np.float32, allow_nd=True, y_numeric=True, ensure_min_samples=8, multi_output=True
+        )
+        values = np.asarray(values, np.float32)
+        self._columns = values.ndim == 2
+        self._fit(x, values, Target("regression", values.shape[1] if self._columns else 1))
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The ensemble's mean values."""
+        mean = self._said(X).mean
+        return mean if self._columns else mean[:, 0]
+
+    def predict_set(self, X: Any) -> Array:  # noqa: N803
+        """Conformal intervals: lower and upper ends ``(N, 2)``, or ``(N, outputs, 2)`` for several values."""
+        said = self._said(X)
+        if said.low is None or said.high is None:
+            low, high = np.full_like(said.mean, -math.inf), np.full_like(said.mean, math.inf)
+        else:
+            low, high = said.low, said.high
+        ends = np.stack([low, high], axis=-1)
+        return ends if self._columns else ends[:, 0]
+
+
+def load(folder: str | Path) -> Predictor:
+    """The predictor of an estimator that was fitted with ``out=folder``, without fitting again."""
+    return load_predictor(Path(folder))
+
+
+def _inputs(x: Array) -> Array:
+    """Samples as ``(N, C, *spatial)``; rows become signals of one channel."""
+    if x.ndim > 2:
+        return x
+    short = max(0, LEAST - x.shape[1])
+    return np.pad(x, ((0, 0), (0, short)))[:, np.newaxis]
