@@ -76,9 +76,7 @@ def _plain(found: Json) -> Iterator[str]:
 
 def _rates(found: Json) -> Iterator[str]:
     yield RATES.format(runs=next(iter(found["reinforce_rates"].values()))["runs"])
-    rows = [
-        [rate, *(_pair(_test(row, task)) for task in TASKS)] for rate, row in found["reinforce_rates"].items()
-    ]
+    rows = [[rate, *(_pair(_test(row, task)) for task in TASKS)] for rate, row in found["reinforce_rates"].items()]
     yield _table(["rate", *TASKS], rows)
 
 
@@ -91,9 +89,7 @@ def _assisted(found: Json) -> Iterator[str]:
             them, they_were = published()[label][task], published()[plain][task]
             us, we_were = _test(row, task), _test(base, task)
             gain = us["mean"] - we_were["mean"]
-            cells.append(
-                f"{_pair(them)} ({them['mean'] - they_were['mean']:+.2f}) → {_pair(us)} (**{gain:+.2f}**)"
-            )
+            cells.append(f"{_pair(them)} ({them['mean'] - they_were['mean']:+.2f}) → {_pair(us)} (**{gain:+.2f}**)")
             if gain <= 0:
                 worse.append(f"{label} on {task}")
         rows.append([label, f"`{SEARCHERS[label]}`", *cells])

@@ -366,7 +366,7 @@ def test_what_cannot_become_a_study_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has evaluated no architecture yet"):
         export_study(tmp_path / "run", tmp_path / "study.db")
     search(TASK, SPACE, "random", proxies="params", evaluations=1, out=tmp_path / "one")
-    with pytest.raises(InputError, match="the folder .* does not exist"):
+    with pytest.raises(InputError, match=r"the folder .* does not exist"):
         export_study(tmp_path / "one", tmp_path / "no" / "study.db")
 
 

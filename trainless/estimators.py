@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from trainless.core.errors import TrainlessError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.learn.files import load_predictor
@@ -46,6 +47,8 @@ NOT_APPLICABLE: Mapping[str, str] = MappingProxyType(
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share; the parameters are those of :func:`trainless.run.design.design`."""
+
+    predictor_: Predictor
 
     def __init__(
         self,
@@ -82,7 +85,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.out = out
 
     def _fit(self, x: Array, y: Array, target: Target) -> None:
-        inputs = _inputs(x)
+        try:
+            self.predictor_ = self._designed(_inputs(x), y, target)
+        except TrainlessError as error:
+            raise ValueError(str(error)) from error
+
+    def _designed(self, inputs: Array, y: Array, target: Target) -> Predictor:
         strata = np.zeros(len(y), np.int64) if target.kind == "regression" else y
         train, valid = stratified(strata, self.seed, (1 - VALID, VALID))
         mean, std = moments(inputs[train])
@@ -97,10 +105,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             std=tuple(np.where(flat, 1.0, std).tolist()),
         )
         if self.out is not None:
-            self.predictor_: Predictor = self._design(task, Path(self.out))
-            return
+            return self._design(task, Path(self.out))
         with tempfile.TemporaryDirectory() as folder:
-            self.predictor_ = self._design(task, Path(folder) / "run")
+            return self._design(task, Path(folder) / "run")
 
     def _design(self, task: Task, out: Path) -> Predictor:
         return design(
@@ -126,7 +133,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _said(self, x: Any) -> Prediction:
         check_is_fitted(self, "predictor_")
         checked = validate_data(self, x, reset=False, dtype=np.float32, allow_nd=True)
-        return self.predictor_.predict(_inputs(checked), self.device)
+        try:
+            return self.predictor_.predict(_inputs(checked), self.device)
+        except TrainlessError as error:
+            raise ValueError(str(error)) from error
 
     def predict_uncertainty(self, X: Any) -> dict[str, Array]:  # noqa: N803
         """What is not known of each sample.
@@ -179,7 +189,8 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The most probable class of each sample."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        chosen = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[chosen])
 
     def predict_set(self, X: Any) -> npt.NDArray[np.bool_]:  # noqa: N803
         """Which classes, in the order of ``classes_``, are in the conformal set of each sample."""

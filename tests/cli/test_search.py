@@ -18,9 +18,10 @@ from trainless.spaces.nb201 import NasBench201
 from trainless.tasks import task as find_task
 
 Call = Callable[..., Answer]
+STEPS = 8  # of four candidates each
 SMALL = (
     *("search", "digits", "--space", "nb201", "--space-args", "channels=4,cells=1"),
-    *("--proxies", "snip,naswot", "--searcher-args", "batch=4,sets=2", "--searcher", "pmbga", "--batch", "16"),
+    *("--proxies", "snip,naswot", "--searcher-args", "batch=4,sets=2", "--searcher", "pmbga", "--batch", "8"),
 )
 
 
@@ -109,7 +110,7 @@ def test_mistakes_are_one_line(trainless: Call, arguments: tuple[str, ...], mess
     assert "Traceback" not in answer.err
 
 
-def start(folder: Path, out: str, workers: int, evaluations: int = 48) -> subprocess.Popen[str]:
+def start(folder: Path, out: str, workers: int, evaluations: int = 4 * STEPS) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "trainless", *SMALL, "--ranking", "te-nas"),
@@ -143,7 +144,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "kills"), [(1, (2, 7)), (2, (4,))])
+@pytest.mark.parametrize(("workers", "kills"), [(1, (1, 4)), (2, (3,))])
 def test_kill_9_at_random_moments_changes_nothing(
     tmp_path: Path, undisturbed: bytes, workers: int, kills: tuple[int, ...]
 ) -> None:
@@ -154,12 +155,12 @@ def test_kill_9_at_random_moments_changes_nothing(
         time.sleep(chance.random() * 0.2)
         victim.kill()
         victim.communicate()
-        assert number <= steps(tmp_path / "run" / "trajectory.jsonl") < 12
+        assert number <= steps(tmp_path / "run" / "trajectory.jsonl") < STEPS
     last = start(tmp_path, "run", workers)
     assert last.wait(120) == 0, last.communicate()[1]
     last.communicate()
     assert (tmp_path / "run" / "leaderboard.csv").read_bytes() == undisturbed
-    assert steps(tmp_path / "run" / "trajectory.jsonl") == 12
+    assert steps(tmp_path / "run" / "trajectory.jsonl") == STEPS
 
 
 @pytest.mark.slow

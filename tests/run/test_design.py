@@ -155,7 +155,7 @@ def test_a_thousand_classes(tmp_path: Path) -> None:
 
 def test_constant_inputs_fail_in_one_line(tmp_path: Path) -> None:
     y = np.arange(80) % 2
-    with pytest.raises(InputError, match="could be scored"):
+    with pytest.raises(InputError, match="all inputs of the train part are the same"):
         design((np.ones((80, 8, 8)), y), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
 
 

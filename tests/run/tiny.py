@@ -8,8 +8,8 @@ from trainless.core.task import Task
 from trainless.run.presets import Preset
 from trainless.tasks import task
 
-TINY = Preset("tiny", "for tests", 1, 2, 2, 2, methods=("genetic",))
-THIN = {"channels": 2, "cells": 1}
+TINY = Preset("tiny", "for tests", 1, 5, 2, 2, methods=("genetic",))
+THIN = {"channels": 3, "cells": 1}
 
 
 def blobs(n: int = 80, classes: int = 2, side: int = 8, seed: int = 0, **options: Any) -> Task:

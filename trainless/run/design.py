@@ -24,7 +24,7 @@ from trainless.run.folder import locked, open_folder
 from trainless.run.held import hold_back
 from trainless.run.joining import SUMMARY, join
 from trainless.run.numbers import Wish, plan_of, settle
-from trainless.run.presets import Preset, require_designable, rungs
+from trainless.run.presets import Preset, require_designable, require_varied, rungs
 from trainless.run.presets import registry as presets
 from trainless.run.stages import Progress, Work, elapsed, entries_of, search_stage, train_stage
 from trainless.run.units import quantity, seconds_of
@@ -111,6 +111,7 @@ def design(
     started = time.monotonic()
     task = data if isinstance(data, Task) else named_task(data)
     require_designable(task)
+    require_varied(task)
     folder = Path(out)
     numbers = _changed(preset, evaluations, members, epochs, baseline)
     wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget))

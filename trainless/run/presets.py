@@ -173,5 +173,12 @@ def require_designable(task: Task) -> None:
             raise InputError(f"{task.name}: {count} samples in the {part} part; expected at least {least}: add samples")
 
 
+def require_varied(task: Task) -> None:
+    """Raise InputError where all inputs of a training batch are the same."""
+    x, _ = task.batch(64, seed=0)
+    if bool((x == x[:1]).all()):
+        raise InputError(f"{task.name}: all inputs of the train part are the same: there is nothing to learn from")
+
+
 def _parameters(space: str) -> set[str]:
     return set(inspect.signature(spaces[space]).parameters)

@@ -11,6 +11,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.learn.files import VERSION, read_json, write_json
+from trainless.run.leaderboard import Place
 from trainless.run.presets import Trial
 from trainless.run.search import Found, Watch, search
 from trainless.search.searcher import number, unnumber
@@ -26,7 +27,7 @@ class Winner:
 
     Args:
         trial: The search.
-        archs: Its leaderboard without failures, best first.
+        archs: Its leaderboard without failures, best first; where all failed in something, those that failed least.
         values: The scores of each.
         evaluations: Candidates that were told.
         seconds: What it took.
@@ -130,13 +131,8 @@ def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinc
 
 
 def _plain(trial: Trial, found: Found, space: Space) -> dict[str, Any]:
-    sound = [place for place in found.places if not place.failures][:RUNNERS]
-    if not sound:
-        reasons = [reason for place in found.places for reason in place.failures.values()]
-        raise InputError(
-            f"no architecture that {trial.name} looked at could be scored"
-            f" ({reasons[0] if reasons else 'nothing was evaluated'}): look at the data, or choose another --ranking"
-        )
+    sound = [place for place in found.places if not place.failures] or _least_failed(trial, found)
+    sound = sound[:RUNNERS]
     return {
         "version": VERSION,
         "trial": trial.name,
@@ -150,6 +146,18 @@ def _plain(trial: Trial, found: Found, space: Space) -> dict[str, Any]:
         "own": list(found.best),
         "end": found.end,
     }
+
+
+def _least_failed(trial: Trial, found: Found) -> list[Place]:
+    """Where no candidate has all its scores: those that lack the fewest, in their order."""
+    if not found.places or all(len(place.failures) == len(place.scores) for place in found.places):
+        reasons = [reason for place in found.places for reason in place.failures.values()]
+        raise InputError(
+            f"no architecture that {trial.name} looked at could be scored"
+            f" ({reasons[0] if reasons else 'nothing was evaluated'}): look at the data, or choose another --ranking"
+        )
+    fewest = min(len(place.failures) for place in found.places)
+    return [place for place in found.places if len(place.failures) == fewest]
 
 
 def _winner(data: Mapping[str, Any]) -> Winner:
