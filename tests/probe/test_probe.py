@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import copy
+import random
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.cases import CASES
 from trainless.core.errors import InputError, Unscorable
@@ -14,6 +18,7 @@ from trainless.probe.inputs import Crops, Double, First, Noise, Ones
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
 from trainless.probe.record import trace
 from trainless.probe.weights import Constant, Gaussian, Kaiming, Magnitude, Own, Uniform
+from trainless.proxies import registry
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -191,3 +196,108 @@ def test_inputs() -> None:
     assert all(bool((windows == crop.flatten()).all(1).any()) for crop in crops)
     with pytest.raises(Unscorable, match="crops need"):
         BY_NAME["tokens"].probe().at(x=Crops())
+
+
+class _InPlace(nn.Module):
+    """The same function in place or not."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.head = (
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.Linear(4, 3),
+        )
+        self.norm = nn.BatchNorm2d(4)
+        self.in_place = in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.in_place:
+            x.mul_(2)
+            x = F.relu(self.first(x), inplace=True)
+            out = self.norm(self.second(x))
+            out += x
+            out.relu_()
+            return self.head(out.mean((2, 3)))
+        x = F.relu(self.first(x * 2))
+        return self.head(F.relu(self.norm(self.second(x)) + x).mean((2, 3)))
+
+
+def test_networks_that_work_in_place_score_like_those_that_do_not() -> None:
+    x, y = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
+    plain, in_place = _InPlace(False).double(), _InPlace(True).double()
+    in_place.load_state_dict(plain.state_dict())
+    before = x.double().clone()
+    given = before.clone()
+    for name in registry.names():
+        values = [_value(name, Probe.of(net, (given, y), Target("multiclass", 3))) for net in (plain, in_place)]
+        assert values[1] == pytest.approx(values[0], rel=1e-6, nan_ok=True), name
+    assert torch.equal(given, before)
+
+
+def _value(name: str, p: Probe) -> float:
+    try:
+        return registry[name](p)
+    except Unscorable:
+        return float("nan")
+
+
+def test_checkpointed_networks_are_refused_by_name() -> None:
+    class Recomputing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(checkpoint(self.layer, x, use_reentrant=False).relu().mean((2, 3)))
+
+    p = Probe.of(Recomputing(), (torch.randn(4, 3, 6, 6), torch.tensor([0, 1, 0, 1])), Target("binary", 2))
+    with pytest.raises(InputError, match="turn that off to score it"):
+        trace(p)
+
+
+def test_what_a_forward_pass_left_behind_does_not_hinder() -> None:
+    class Keeping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.last = self.layer(x)
+            return self.last
+
+    net = Keeping()
+    net(torch.randn(3, 4))
+    p = Probe.of(net, (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2))
+    assert registry["snip"](p) > 0
+    assert registry["flops"](p) == 8
+
+
+def test_randomness_of_python_and_numpy_is_the_probes_own() -> None:
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x) * (1 + random.random() + float(np.random.rand()))
+
+    net, batch = Noisy(), (torch.randn(4, 4), torch.tensor([0, 1, 0, 1]))
+    states = random.getstate(), np.random.get_state()[1].tolist()
+    scores = {registry["snip"](Probe.of(net, batch, Target("binary", 2))) for _ in range(2)}
+    assert len(scores) == 1
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+
+
+def test_without_a_gradient_there_is_a_reason() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).detach()
+
+    p = Probe.of(Cut(), (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2))
+    with pytest.raises(Unscorable, match="differentiable"):
+        registry["snip"](p)

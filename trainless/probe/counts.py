@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
 from trainless.probe.norms import normalised
+from trainless.probe.probe import private_copy
 from trainless.spaces.protocol import Counts
 
 
@@ -33,18 +34,19 @@ def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = tor
         Counts(params=15, flops=12, layers=2)
     """
     parameters = list(net.parameters())
-    shapes_only = {id(tensor): nn.Parameter(tensor.detach().to("meta"), requires_grad=False) for tensor in parameters}
-    meta = copy.deepcopy(net, shapes_only).to("meta").eval()
+    structure = private_copy(net)
+    tensors = itertools.chain(structure.named_parameters(), structure.named_buffers())
+    shapes = {name: tensor.detach().to("meta") for name, tensor in tensors}
     x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")
     counter = _Counter()
     hooks = [
         module.register_forward_hook(counter.recurrent)
-        for module in meta.modules()
+        for module in structure.modules()
         if isinstance(module, nn.RNNBase | nn.RNNCellBase)
     ]
     try:
-        with torch.no_grad(), normalised(meta, "off"), counter:
-            meta(x)
+        with torch.no_grad(), normalised(structure, "off"), counter:
+            torch.func.functional_call(structure, shapes, (x,), tie_weights=True)
     except (NotImplementedError, RuntimeError) as error:
         raise Unscorable(f"the network cannot be counted on shapes alone: {error}") from error
     finally:

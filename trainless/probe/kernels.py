@@ -30,7 +30,7 @@ ALL: tuple[Over, ...] = ("weights", "body", "features")
 
 def kernel_names(p: Probe, over: Over) -> tuple[str, ...]:
     """The parameters that a kernel sums over: those called weights, norms' scales included."""
-    names = [name for name in p.weights if "weight" in name.rpartition(".")[2]]
+    names = [name for name in p.weights if any("weight" in part for part in name.split(".")[-3:])]
     if over == "features":
         names = names[:-1]
     elif over == "body":

@@ -31,7 +31,7 @@ Rule: TypeAlias = Norm | Literal["elementary"]
 """A norm's mode, or ``elementary``: as ``batch``, in operations that can be differentiated forwards, even twice."""
 
 SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
-Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], None]
+Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 
 
 def _standardised(mode: Rule, module: _BatchNorm, x: Tensor) -> Tensor:
@@ -65,9 +65,7 @@ def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) 
     else:
         shape = (1, -1, *[1] * (x.ndim - 2))
         result = module.bias.view(shape).addcmul(standard, module.weight.view(shape))
-    if observe is not None:
-        observe(module, x, standard, result)
-    return result
+    return result if observe is None else observe(module, x, standard, result)
 
 
 def _trivial(module: _BatchNorm) -> bool:
@@ -90,7 +88,7 @@ def normalised(
         net: The network; its norm layers are given back their own behaviour in the end.
         mode: See the module's text.
         kept: Patterns of module names that are normalised by the batch whatever the mode.
-        observe: Called with each batch norm's module, input, standardised input and output.
+        observe: Called with each batch norm's module, input, standardised input and output; returns what goes on.
     """
     changed: list[nn.Module] = []
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -143,7 +145,10 @@ def quantity(fn: Callable[Concatenate[Probe, P], R]) -> Callable[Concatenate[Pro
 
 def private_copy(net: nn.Module) -> nn.Module:
     """The network's structure, sharing its parameters, deterministic: no dropout, nothing in place."""
-    shared = {id(tensor): tensor for tensor in net.parameters()}
+    shared: dict[int, Tensor] = {id(tensor): tensor for tensor in net.parameters()}
+    for module in net.modules():  # what a forward pass has left behind belongs to its graph and cannot be copied
+        kept = (value for value in vars(module).values() if isinstance(value, Tensor) and value.grad_fn is not None)
+        shared |= {id(value): value.detach() for value in kept}
     return _quietened(copy.deepcopy(net, shared))
 
 
@@ -175,8 +180,15 @@ def exact_products() -> Iterator[None]:
 def quiet_randomness(p: Probe) -> Iterator[None]:
     """Give the block a random state of its own, fixed by the probe's seed."""
     devices = [p.x.device] if p.x.is_cuda else []
+    plain, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices):
         torch.default_generator.manual_seed(p.seed)
         for device in devices:
             torch.cuda.default_generators[device.index or 0].manual_seed(p.seed)
-        yield
+        random.seed(p.seed)
+        np.random.seed(p.seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(numbers)

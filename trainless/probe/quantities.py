@@ -92,7 +92,7 @@ def gradient(value: Tensor, inputs: list[Tensor], cotangent: Tensor | None = Non
     """Gradients with zeros where nothing depends on an input; the graph is kept for others."""
     wanted = [tensor for tensor in inputs if tensor.requires_grad]
     if not value.requires_grad:
-        return [torch.zeros_like(tensor) for tensor in inputs]
+        raise Unscorable("the outputs do not depend on weights or inputs by differentiable operations")
     found = iter(
         torch.autograd.grad(value, wanted, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True)
     )

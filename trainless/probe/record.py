@@ -18,8 +18,11 @@ from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.structure import modules
 
 CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
-RECTIFIERS: frozenset[Callable[..., Any]] = frozenset((F.relu, torch.relu, Tensor.relu, F.relu6))
-ACTIVATIONS = RECTIFIERS | {F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
+_CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
+RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
+    (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)
+)
+ACTIVATIONS = RECTIFIERS | {F.leaky_relu_, F.elu_, F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +81,21 @@ class Trace:
 
 @quantity
 def trace(p: Probe) -> Trace:
-    """THE forward pass of a probe, graph kept; whatever needs one uses this one."""
+    """THE forward pass of a probe, graph kept; whatever needs one uses this one.
+
+    A network that works in place may overwrite what was noted; it is then run once more on copies.
+    """
+    found, spoilt = _record(p, careful=False)
+    return _record(p, careful=True)[0] if spoilt else found
+
+
+def _record(p: Probe, careful: bool) -> tuple[Trace, bool]:
+    """A recorded pass, and whether something that was noted has been overwritten since."""
     x = p.x.detach().clone()
     if x.is_floating_point():
         x.requires_grad_()
     weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
-    recorder = Recorder(p.net, weights)
+    recorder = Recorder(p.net, weights, careful)
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     observe = recorder.norm if p.norm != "batch" else None
@@ -94,9 +106,9 @@ def trace(p: Probe) -> Trace:
         for hook in hooks:
             hook.remove()
     p.target.require(outputs)
-    return Trace(
-        x, weights, outputs, recorder.layers, recorder.norms, list(recorder.activations.values()), recorder.blocks
-    )
+    activations = list(recorder.activations.values())
+    found = Trace(x, weights, outputs, recorder.layers, recorder.norms, activations, recorder.blocks)
+    return found, recorder.spoilt()
 
 
 def rectifiers(p: Probe) -> list[Activation]:
@@ -118,10 +130,13 @@ def leaves(t: Trace) -> list[Tensor]:
 
 
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Call the network with these weights and insist on one tensor."""
-    inputs = x.clone() if x.requires_grad else x
+    """Call the network with these weights on a copy of the input and insist on one tensor."""
     buffers = _own_buffers(net, x.dtype if x.is_floating_point() else None)
-    outputs = torch.func.functional_call(net, {**buffers, **weights}, (inputs,), tie_weights=True)
+    try:
+        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED):
+            outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=True)
+    except RuntimeError as error:
+        raise InputError(_CHECKPOINTED) if _CHECKPOINTED in str(error) else error from error
     if not isinstance(outputs, Tensor):
         raise InputError(
             f"the network returned a {type(outputs).__name__}; one tensor of logits or values is needed:"
@@ -159,10 +174,18 @@ def block_names(net: nn.Module) -> tuple[str, ...]:
 
 
 class Recorder(TorchFunctionMode):
-    """Notes each call of interest while the network runs."""
+    """Notes each call of interest while the network runs.
 
-    def __init__(self, net: nn.Module, weights: dict[str, Tensor]) -> None:
+    Args:
+        net: The network.
+        weights: Its parameters, as they are passed to it.
+        careful: Note copies and hand copies on, so that nothing the network does in place can reach what was noted.
+    """
+
+    def __init__(self, net: nn.Module, weights: dict[str, Tensor], careful: bool = False) -> None:
         super().__init__()
+        self.careful = careful
+        self.versions: list[tuple[Tensor, int]] = []
         self.names = {id(tensor): name for name, tensor in weights.items()}
         self.modules = {module: name for name, module in modules(net)}
         self.layers: list[Layer] = []
@@ -178,9 +201,28 @@ class Recorder(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in CONVOLUTIONS or func is F.linear:
             self._layer(func, result, *args, **(kwargs or {}))
-        elif func in ACTIVATIONS:
+            return self._handed_on(result)
+        if func in ACTIVATIONS:
             self._activation(func, args[0] if args else (kwargs or {})["input"], result)
         return result
+
+    def spoilt(self) -> bool:
+        """Whether a tensor that was noted has been written to since."""
+        return any(tensor._version != version for tensor, version in self.versions)
+
+    def _noted(self, tensor: Tensor) -> Tensor:
+        """What to keep of a tensor: itself and its version, or a copy."""
+        if self.careful:
+            return tensor.detach().clone()
+        self.versions.append((tensor, tensor._version))
+        return tensor.detach()
+
+    def _handed_on(self, tensor: Tensor) -> Tensor:
+        """What the network goes on with."""
+        if self.careful:
+            return tensor.clone()
+        self.versions.append((tensor, tensor._version))
+        return tensor
 
     def _layer(
         self,
@@ -202,31 +244,35 @@ class Recorder(TorchFunctionMode):
         if func in CONVOLUTIONS:
             conv = _conv(tuple(weight.shape[2:]), stride, padding, dilation, groups)
         name = self.names.get(id(bias)) if bias is not None else None
-        self.layers.append(Layer(self.names[id(weight)], name, input.detach(), output, conv))
+        self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv))
 
     def _activation(self, func: Callable[..., Any], x: Tensor, output: Tensor) -> None:
-        if id(x) in self.activations:
+        in_place = output is x
+        if id(x) in self.activations and not in_place:
             seen = self.activations[id(x)]
             seen.times += 1
         else:
             # a ReLU's output is kept for the backward pass anyway, and is positive where its input is
-            gate = output if func in RECTIFIERS else x
-            seen = self.activations[id(x)] = Activation(gate.detach())
+            gate = output if func in RECTIFIERS or in_place else x
+            seen = self.activations[id(x) if not in_place else -len(self.alive) - 1] = Activation(self._noted(gate))
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)
 
-    def norm(self, module: nn.Module, x: Tensor, standard: Tensor, output: Tensor) -> None:
+    def norm(self, module: nn.Module, x: Tensor, standard: Tensor, output: Tensor) -> Tensor:
         """Note a batch norm: the observer of ``normalised``."""
         name = self.modules[module]
-        self.norms.append(Standardised(f"{name}.weight", f"{name}.bias", standard.detach(), output))
+        self.norms.append(Standardised(f"{name}.weight", f"{name}.bias", self._noted(standard), output))
+        return self._handed_on(output)
 
-    def block(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+    def block(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
         """A forward hook that keeps a block's output."""
 
-        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and output.is_floating_point():
-                self.blocks[name] = output
+        def keep(module: nn.Module, inputs: Any, output: Any) -> Any:
+            if not isinstance(output, Tensor) or not output.is_floating_point():
+                return output
+            self.blocks[name] = output
+            return self._handed_on(output)
 
         return keep
 

@@ -112,7 +112,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
 
 def _uses(t: Trace, wanted: set[str], samples: int) -> Counter[str]:
     """The parameters whose every use was recorded with samples along the first axis, and how often each is used."""
-    elsewhere = {layer.weight for layer in t.layers if len(layer.x) != samples}
+    elsewhere = {layer.weight for layer in t.layers if len(layer.x) != samples or not layer.output.requires_grad}
     used = [layer.weight for layer in t.layers] + [norm.weight for norm in t.norms]
     return Counter(name for name in used if name in wanted - elsewhere)
 

@@ -19,7 +19,7 @@ def counts(p: Probe) -> Counts:
 
 @proxy(higher_is_better=True, data=False, paper="baseline")
 def params(p: Probe) -> float:
-    """Number of trainable parameters.
+    """Number of parameters, frozen ones included.
 
     Σ_l |θ_l|.
     """

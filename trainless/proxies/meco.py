@@ -54,21 +54,25 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
 
 def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
     """Channels × positions of every module's output."""
-    kept: list[Tensor] = []
+    kept: list[tuple[Tensor, Tensor]] = []
 
     def keep(module: nn.Module, inputs: Any, output: Any) -> None:
-        seen = count == "tensors" and any(output is other for other in kept)
+        seen = count == "tensors" and any(output is other for other, _ in kept)
         if isinstance(output, Tensor) and output.ndim > 2 and not seen:
-            kept.append(output)
+            kept.append((output, output[0].clone()))  # a copy: what follows may work in place
 
-    hooks = [module.register_forward_hook(keep) for _, module in modules(p.net)]
+    hooks = [
+        module.register_forward_hook(keep)
+        for name, module in modules(p.net)
+        if "parametrizations" not in name.split(".")
+    ]
     try:
         with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
             run(p.net, p.weights, p.x)
     finally:
         for hook in hooks:
             hook.remove()
-    rows = [tensor[0].flatten(1) for tensor in kept]
+    rows = [sample.flatten(1) for _, sample in kept]
     return [row for row in rows if min(row.shape) > 1]
 
 

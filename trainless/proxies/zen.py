@@ -55,14 +55,15 @@ def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
     """The last rectifier's outputs and each batch norm's log standard deviation."""
     logarithms: list[float] = []
 
-    def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> None:
+    def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> Tensor:
         _, _, inverse = torch.native_batch_norm(inputs, None, None, None, None, True, 0.0, 0.0)
         count = inputs.numel() // inputs.shape[1]
         variance = float(inverse.double().pow(-2).nan_to_num(0, posinf=0).mean()) * count / max(1, count - 1)
         if variance > 0:
             logarithms.append(0.5 * math.log(variance))
+        return output
 
-    recorder = Recorder(p.net, {})
+    recorder = Recorder(p.net, {}, careful=True)
     with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, note), recorder:
         run(p.net, p.weights, x)
     if not recorder.activations:
