@@ -130,6 +130,7 @@ def measures() -> dict[str, tuple[Part, ...]]:
         "grad_norm + snip + plain + fisher": ("grad_norm", "snip", "plain", "fisher"),
         "expressivity + progressivity + trainability": ("expressivity", "progressivity", "trainability"),
         "gradsign + ntk_condition": ("gradsign", "ntk_condition"),
+        "published suite without grasp": tuple(name for name in names if name not in ("grasp", *OURS)),
         "suite without grasp": tuple(name for name in names if name != "grasp"),
         "suite": tuple(names),
     }
@@ -137,8 +138,12 @@ def measures() -> dict[str, tuple[Part, ...]]:
     found: dict[str, tuple[Part, ...]] = {
         title: tuple((name, ()) for name in members) for title, members in {**alone, **groups}.items()
     }
+    found["vkdnw (64 samples)"] = (("vkdnw", (("samples", 64),)),)
     return {**found, JOINT: (("ntk_condition", (("coupling", "joint"),)),)}
 
+
+OURS = ("block_meco", "feature_rank", "isolated_jacov", "layer_entropy", "loss_ntk", "loss_synflow", "sample_zico")
+"""Measures of our own, and TEACUP's variants of two that are in the suite under the names of their first papers."""
 
 JOINT = "ntk_condition (joint)"
 """One backward pass per sample: only measured when it is asked for."""
