@@ -20,7 +20,7 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
 demo: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/trainless demo
+	OMP_NUM_THREADS=1 $(BIN)/trainless design digits --preset fast --out runs/demo
 
 clean:
 	rm -rf .venv runs build dist *.egg-info

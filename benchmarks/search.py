@@ -109,7 +109,7 @@ def speed_up(evaluations: int, size: int, batch: int) -> dict[str, float]:
             start, before = time.perf_counter(), os.times()
             search(
                 *(task, space, "random"),
-                proxies="snip,naswot,ntk_condition",
+                proxies="ntk_condition",
                 evaluations=evaluations,
                 batch=batch,
                 workers=workers,

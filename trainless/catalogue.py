@@ -5,13 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainless.core.errors import UnknownName
 from trainless.core.registry import Registry
-
-if TYPE_CHECKING:
-    pass
 
 REGISTRIES = {
     "proxies": "trainless.proxies",
@@ -20,6 +17,16 @@ REGISTRIES = {
     "spaces": "trainless.spaces",
     "tables": "trainless.bench.tables",
     "tasks": "trainless.tasks",
+}
+
+#: What a space is known as, where its own first line says only how its networks are made.
+SPACES = {
+    "mobilenet": "MobileNet: inverted residual blocks; kernel, expansion, widths and depth of each stage are open.",
+    "nats-size": "The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8.",
+    "nb101": "NAS-Bench-101: cells of up to seven vertices and nine edges, three operations.",
+    "nb201": "NAS-Bench-201: cells of four nodes and six edges, five operations on each.",
+    "recurrent": "NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states.",
+    "transformer": "Vision transformers: depth, width, heads, ratio, patch size and pooling are open.",
 }
 
 
@@ -44,6 +51,8 @@ def describe(kind: str, name: str) -> str:
         if name in descriptions:
             return descriptions[name]
     value = registry_of(kind)[name]
+    if kind == "spaces" and name in SPACES:
+        return SPACES[name]
     if kind == "proxies":
         from trainless.proxies.papers import cite
 

@@ -3,7 +3,14 @@
 X is ``(N, features)`` for signals without channels, or ``(N, C, *spatial)`` with one to three spatial sizes. Rows
 shorter than the space's least size are filled with zeros on the right.
 
-Both pass scikit-learn's estimator checks but for those in ``NOT_APPLICABLE``, which says why.
+Both pass scikit-learn's estimator checks, which are all about tables of features; none knows of images or volumes. What
+does not make sense for these estimators is said by their tags or signatures, so that scikit-learn leaves it out:
+
+* sample weights: the recipes have none;
+* sparse input: a convolution would fill it; it is refused;
+* ``partial_fit``: a search starts anew with new data;
+* that a regression on a table is good (``poor_score``): the networks are convolutions with a global average, which do
+  not know *which* column a value stands in.
 """
 
 from __future__ import annotations
@@ -12,7 +19,6 @@ import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -34,15 +40,6 @@ from trainless.tasks.statistics import moments
 Array = npt.NDArray[Any]
 VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
 LEAST = 8  # values along the only axis of a row
-
-#: Estimator checks that make no sense here, by name, and why.
-NOT_APPLICABLE: Mapping[str, str] = MappingProxyType(
-    {
-        "check_sample_weight_equivalence_on_dense_data": "fit takes no sample weights",
-        "check_estimators_nan_inf": "float64 beyond float32 is refused as infinite, in our words",
-        "check_classifiers_one_label": "an ensemble for one class has nothing to learn; it is refused in one line",
-    }
-)
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -215,6 +212,12 @@ class TrainlessRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         self._columns = values.ndim == 2
         self._fit(x, values, Target("regression", values.shape[1] if self._columns else 1))
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True
+        return tags
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The ensemble's mean values."""

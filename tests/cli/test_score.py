@@ -3,11 +3,13 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import trainless as tl
 from tests.cli.conftest import Answer
 from trainless.core.task import Task
 from trainless.spaces.nb201 import NasBench201
@@ -41,6 +43,35 @@ class Net(nn.Module):
         self.last = nn.Linear(192, 10)
     def forward(self, x):
         return self.last(x.flatten(1))
+
+class Cut(Net):
+    def forward(self, x):
+        return super().forward(x)[:3]
+
+class Loud(Net):
+    def forward(self, x):
+        print("forward")
+        return super().forward(x)
+
+class Named(Net):
+    def forward(self, x):
+        return {"logits": super().forward(x), "aux": x}
+
+def loud():
+    print("factory")
+    return Loud()
+
+def leaves():
+    raise SystemExit(3)
+
+async def later():
+    return Net()
+
+def lazy():
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+
+def meta():
+    return nn.Linear(192, 10, device="meta")
 
 ready = small()
 number = 7
@@ -124,7 +155,73 @@ def test_a_task_of_the_users_own_is_scored_on(trainless: Call, tmp_path: Path) -
     assert json.loads(answer.out)[0]["status"] == "ok"
 
 
+def test_nothing_but_the_answer_is_on_the_output(trainless: Call, nets: Path) -> None:
+    nets.write_text(nets.read_text() + 'print("import")\n')
+    for option in (["--json"], ["--csv", "-"]):
+        answer = trainless("score", "my_nets.py:loud", "--input", "3x8x8", "--proxies", "params", *option)
+        assert answer.out.startswith("[\n" if option == ["--json"] else "candidate,")
+        assert {"import", "factory", "forward"} <= set(answer.err.splitlines())
+
+
+def test_one_of_several_outputs_is_chosen(trainless: Call, nets: Path) -> None:
+    chosen = ("score", "my_nets.py:Named", "--input", "3x8x8", "--proxies", "snip", "--json", "--output")
+    plain = trainless("score", "my_nets.py:Net", "--input", "3x8x8", "--proxies", "snip", "--json")
+    value = json.loads(trainless(*chosen, "logits").out)[0]["value"]
+    assert value == pytest.approx(json.loads(plain.out)[0]["value"])
+    assert "--output foo was given, but the network returns logits, aux" in trainless(*chosen, "foo").err
+
+
+def test_a_file_imports_its_neighbours(trainless: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    (folder / "beside_it.py").write_text("from torch import nn\nWIDTH = 10\n")
+    (folder / "late.py").write_text("from torch import nn\n")
+    (folder / "importing.py").write_text(
+        "from beside_it import WIDTH, nn\ndef net():\n    import late\n"
+        "    return nn.Sequential(nn.Flatten(), late.nn.Linear(192, WIDTH))\n"
+    )
+    before = list(sys.path)
+    answer = trainless("score", "deep/importing.py:net", "--input", "3x8x8", "--proxies", "params", "--json")
+    assert json.loads(answer.out)[0]["value"] == 1930
+    assert sys.path == before
+
+
+def test_a_batch_is_at_most_the_training_part(trainless: Call) -> None:
+    answer = trainless(
+        "score", "--space", "nb201", "--space-args", "channels=1,cells=1", SKIPS, "--task", "digits",
+        "--batch", "100000", "--proxies", "params", "--store", "none",
+    )  # fmt: skip
+    assert answer.code == 0
+    samples = len(tl.task("digits").train or ())
+    assert answer.err.count(f"note: the batch is all {samples} training samples; 100000 were asked for") == 1
+
+
+def test_no_score_at_all_for_a_reason_of_the_machine_is_exit_code_1(
+    trainless: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> object:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
+
+    monkeypatch.setattr("trainless.engine.subjects.Member.network", full)
+    answer = trainless(*SMALL, ARCH, "--proxies", "params,snip", "--json")
+    assert answer.code == 1
+    assert len(json.loads(answer.out)) == 2
+    assert len(answer.err.splitlines()) == 1
+    assert "trainless: there is no score at all: this machine failed: RuntimeError: DefaultCPU" in answer.err
+
+
 BAD = [
+    ((*SMALL, ARCH, "--task", ""), "--task '' was given; expected a value"),
+    ((*SMALL, ARCH, "--store", ""), "--store '' was given; expected a value"),
+    ((*SMALL, ARCH, "--proxies", ""), "--proxies '' was given; expected a value"),
+    ((*SMALL, ARCH, "--proxies", ","), "no proxies were given"),
+    ((*SMALL, ARCH, "--batch", "0"), "Invalid value for '--batch'"),
+    ((*SMALL, ARCH, "--seed", str(2**64)), f"the seed {2**64} was given; expected 0 to {2**53 - 1}"),
+    ((*SMALL, ARCH, "--output", "0"), "--output and --space were given"),
+    (("score", "--space", "nb201", ARCH, "--task", "digits", "--classes", "5"), "a task brings its own classes"),
+    (("score", "--space", "nb201", ARCH, "--input", "3x1000000x1000000"), "takes 768,000.0 GB, but this machine has"),
+    (("score", "--space", "nb201", "--space-args", "cells=foo", ARCH), "cells=foo was given; expected a whole number"),
+    (("demo", "--out", "my_nets.py/x"), "--out my_nets.py/x cannot be made"),
     ((*SMALL, "|nor_conv|", "--proxies", "snip"), "expected 3, such as"),
     ((*SMALL, ARCH, "--proxies", "snipp"), "did you mean 'snip'?"),
     ((*SMALL, ARCH, "--init", "both"), "expected 'own' or 'paper'"),
@@ -158,6 +255,25 @@ BAD = [
     (("scores",), "scores"),
     (("score",), "Missing argument"),
 ]
+
+
+BAD_NETWORKS = {
+    "Cut": "returned a tensor of shape (3, 10) for 5 samples; expected one row",
+    "Named": "returned a dict of logits, aux; expected one tensor of logits or values: choose it, such as --output log",
+    "pair": "returned a tuple; expected one tensor of logits or values: choose it, such as --output 0",
+    "leaves": "my_nets.py:leaves raised SystemExit: 3",
+    "later": "my_nets.py:later made a coroutine; expected an nn.Module: make it in a plain def",
+    "lazy": "has lazy layers whose sizes are not known yet: run it once",
+    "meta": "is on the meta device and has no weights",
+}
+
+
+@pytest.mark.parametrize("name", BAD_NETWORKS)
+def test_networks_that_cannot_be_scored_are_one_line_and_exit_code_2(trainless: Call, nets: Path, name: str) -> None:
+    answer = trainless("score", f"my_nets.py:{name}", "--input", "3x8x8", "--proxies", "snip")
+    assert answer.code == 2
+    assert BAD_NETWORKS[name] in answer.err
+    assert len(answer.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(each[0])[-40:] for each in BAD])

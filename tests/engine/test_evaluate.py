@@ -5,6 +5,8 @@ import math
 import random
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 import trainless as tl
 from tests.engine.toys import Twofold, counting, small_batch, small_net, toy
 from trainless.core.errors import InputError, UnknownName, Unscorable
-from trainless.engine.asked import select, setting_for
+from trainless.engine.asked import data_for, select, setting_for
 from trainless.engine.data import Data
 from trainless.engine.store import SqliteStore
 from trainless.probe.inputs import Noise
@@ -143,6 +145,22 @@ BAD: list[tuple[object, object, dict[str, object], str]] = [
     (small_net(), (torch.full((4, 3, 6, 6), math.nan), torch.zeros(4, dtype=torch.long)), {}, "NaN or infinite"),
     (small_net(), (torch.zeros(4, 3, 6, 6), torch.zeros(3, dtype=torch.long)), {}, "same N of at least 1"),
     (small_net(), (np.zeros((4, 3)), np.zeros(4)), {}, "expected two tensors"),
+    (small_net(), torch.zeros(4, 3, 6, 6), {}, r"batch=a Tensor was given; expected a pair \(x, y\)"),
+    (small_net(), (torch.zeros(4, 3, 6, 6), torch.zeros(4)), {}, r"labels of type torch.float32 .*y.long\(\)"),
+    (
+        small_net(),
+        (torch.zeros(4, 3, 6, 6), torch.zeros(4)),
+        {"task": tl.Task.noise((3, 6, 6), 5)},
+        "expected whole numbers from 0 to 4",
+    ),
+    (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "seed": 2**64}, "the seed 18446744073709551616 was given"),
+    (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "device": "meta"}, "computes nothing"),
+    (
+        (tl.space("nb201"), (1,) * 6),
+        4,
+        {"task": tl.Task.noise((3, 10**6, 10**6))},
+        "takes 48,000.0 GB, but this machine",
+    ),
     (small_net(), None, {}, "nothing to score on"),
     (small_net(), 0, {"task": tl.Task.noise((3, 6, 6), 5)}, "at least 1 sample"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 7)}, r"output has shape \(2, 5\).*needs \(N, 7\)"),
@@ -164,6 +182,62 @@ def test_bad_input_is_one_clear_error_before_any_proxy_runs(
     with pytest.raises(InputError, match=message):
         tl.score(subject, batch, proxies=proxy, **options)  # type: ignore[arg-type]
     assert not seen
+
+
+class Cut(nn.Module):
+    """Answers for three samples, however many there are."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1)[:3, :5]
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
+
+
+def weightless() -> nn.Module:
+    return nn.Linear(108, 5, device="meta")
+
+
+def traced() -> nn.Module:
+    with warnings.catch_warnings(action="ignore"):  # torch.jit is deprecated, but networks made by it are about
+        net: nn.Module = torch.jit.trace(small_net(), torch.zeros(2, 3, 6, 6))
+    return net
+
+
+def compiled() -> nn.Module:
+    net: nn.Module = torch.compile(small_net(), backend="eager")
+    return net
+
+
+def compiled_in_place() -> nn.Module:
+    net = small_net()
+    net.compile(backend="eager")
+    return net
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lazy, "lazy layers whose sizes are not known yet: run it once"),
+        (weightless, "is on the meta device and has no weights"),
+        (traced, "is scripted or traced"),
+        (compiled, "give it before torch.compile"),
+        (compiled_in_place, "give it before torch.compile"),
+        (Cut, r"shape \(3, 5\) for 5 samples"),
+    ],
+)
+def test_networks_that_cannot_be_looked_into_are_refused(make: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tl.score(make(), small_batch(), proxies="snip")
+
+
+def test_a_small_task_gives_all_its_samples_and_is_kept_as_that() -> None:
+    task = tl.task((np.random.default_rng(0).normal(size=(30, 3, 6, 6)), np.arange(30) % 5))
+    assert task.train is not None
+    data = data_for(10**6, task, [])
+    setting = setting_for(select("snip")[0], "own", data)
+    assert setting.batch == len(task.train) == len(data.batch(10**6, 0)[0])
 
 
 def test_proxies_are_chosen_by_name_and_pattern() -> None:

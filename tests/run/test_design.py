@@ -44,7 +44,7 @@ while True:
     if os.waitpid(child, 0)[1] == 0:
         break
     kills += 1
-    after += 1 + after // 6
+    after += 1 + after // 3
 print(kills)
 """
 

@@ -25,7 +25,7 @@ SHAPES = [(3, 32, 32), (1, 28, 28), (1, 300), (1, 28, 28, 28)]
 
 def archs(space: MobileNet, n: int, seed: int = 0) -> list[Arch]:
     """Uniform over what is valid, written down without the package's sampler."""
-    rng, found = random.Random(seed), []  # noqa: S311
+    rng, found = random.Random(seed), []
     while len(found) < n:
         arch = tuple(rng.randrange(len(decision)) for decision in space.decisions)
         if space.valid(arch):

@@ -59,6 +59,23 @@ def test_pickles_are_refused_and_never_loaded(tmp_path: Path) -> None:
             task(tmp_path / name)
 
 
+def test_a_value_that_is_not_finite_is_told_by_file_and_sample(tmp_path: Path) -> None:
+    x = X.astype(np.float32)
+    x[17, 3] = np.nan
+    np.savez(tmp_path / "mine.npz", x=x, y=Y)
+    with pytest.raises(InputError, match=r"^mine.npz: 1 values are NaN or infinite, first in sample 17 \(counted"):
+        task(tmp_path / "mine.npz")
+    np.savez(tmp_path / "parts.npz", x_train=X, y_train=Y, x_test=x, y_test=Y)
+    with pytest.raises(InputError, match=r"^parts.npz: 1 values of the test part are NaN .*first in sample 17"):
+        task(tmp_path / "parts.npz")
+
+
+def test_a_folder_without_a_name_is_named_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"the folder {tmp_path.name} holds nothing"):
+        task(".")
+
+
 def test_unreadable_archives(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "good.npz", x=X, y=Y)
     raw = (tmp_path / "good.npz").read_bytes()
@@ -67,11 +84,13 @@ def test_unreadable_archives(tmp_path: Path) -> None:
     flipped[len(raw) // 3] ^= 0xFF
     (tmp_path / "flipped.npz").write_bytes(bytes(flipped))
     (tmp_path / "empty.npz").touch()
+    (tmp_path / "noise.npz").write_bytes(bytes(range(7, 200)))
     np.savez(tmp_path / "other.npz", pictures=X)
     for name, message in {
         "cut.npz": "cut.npz cannot be read",
         "flipped.npz": "flipped.npz cannot be read",
         "empty.npz": "empty.npz is empty",
+        "noise.npz": "noise.npz is not a readable .npz",
         "other.npz": "other.npz has the arrays pictures; expected train_images",
     }.items():
         with pytest.raises(InputError, match=message) as caught:
@@ -165,7 +184,12 @@ def test_csv_groups_named_or_found(tmp_path: Path) -> None:
         (HEADER + ",label", rows(), {"label": "bar"}, "a.csv has no label column 'bar'"),
         (HEADER + ",label", rows(), {"group": "bar"}, "a.csv has no group column 'bar'"),
         (HEADER + ",label,word", rows(",w{}"), {}, "columns that are not numbers: word"),
-        (HEADER + ",label", ["1,2,3,4,5,6,7,,N", *rows()], {}, "1 values of the .* part are NaN"),
+        (
+            HEADER + ",label",
+            ["1,2,3,4,5,6,7,,N", *rows()],
+            {},
+            "a.csv: 1 values are NaN or infinite, first in sample 0",
+        ),
         (HEADER + ",label", [*rows(), "1,2,3,4,5,6,7,8,"], {}, "a.csv has 1 rows without a label, first row 61"),
         (HEADER + ",label,patient", [*rows(",{}"), "1,2,3,4,5,6,7,8,N,"], {}, "a.csv has 1 rows without a group"),
         (HEADER + ",label", [], {}, "a.csv has no rows"),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import typer
+import typer.core
 
 from trainless.cli.bench import bench
 from trainless.cli.demo import demo
@@ -16,7 +17,22 @@ from trainless.cli.predict import export, predict
 from trainless.cli.score import score
 from trainless.cli.search import search
 from trainless.cli.show import show
-from trainless.core.errors import TrainlessError
+from trainless.core.errors import InputError, TrainlessError
+
+
+class Verb(typer.core.TyperCommand):
+    """A verb that refuses an option given as empty text, which would count as left out."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Check what was given, then run."""
+        for parameter in self.params:
+            name = parameter.name or ""
+            given = ctx.get_parameter_source(name)
+            empty = ctx.params.get(name) == "" and not name.endswith("_args")  # no arguments are arguments too
+            if empty and given is not None and given.name == "COMMANDLINE":
+                raise InputError(f"{parameter.opts[-1]} '' was given; expected a value: give one or leave it out")
+        return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="trainless",
@@ -27,15 +43,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score")(score)
-app.command("list")(listing)
-app.command("demo")(demo)
-app.command("search")(search)
-app.command("design")(design)
-app.command("predict")(predict)
-app.command("export")(export)
-app.command("export-study")(export_study)
-app.command("show")(show)
+app.command("score", cls=Verb)(score)
+app.command("list", cls=Verb)(listing)
+app.command("demo", cls=Verb)(demo)
+app.command("search", cls=Verb)(search)
+app.command("design", cls=Verb)(design)
+app.command("predict", cls=Verb)(predict)
+app.command("export", cls=Verb)(export)
+app.command("export-study", cls=Verb)(export_study)
+app.command("show", cls=Verb)(show)
 app.add_typer(bench, name="bench")
 
 

@@ -29,26 +29,42 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
 ) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
-    from trainless.cli.inputs import parse_arguments
+    from trainless.cli.inputs import open_space, say_capped
     from trainless.cli.progress import tracked
-    from trainless.engine.asked import data_for, select
+    from trainless.engine.asked import data_for, seed_list, select
     from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import SqliteStore
     from trainless.engine.subjects import Member
-    from trainless.spaces import space as find_space
     from trainless.tasks import task as find_task
 
-    arguments = parse_arguments(space_args or (THIN if space == "nb201" else ""))
-    opened, found = find_task(task), find_space(space, **arguments)
+    numbers = seed_list(seed, None)
+    opened, found = find_task(task), open_space(space, space_args or (THIN if space == "nb201" else ""))
+    _require_folder(out)
     archs = draw_archs(found, count, seed)
     subjects, chosen = [Member(found, arch) for arch in archs], select(PROXIES)
     typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:
-        records = evaluate(subjects, data_for(None, opened, subjects), chosen, [seed], store=store)
+        data = data_for(None, opened, subjects)
+        records = evaluate(subjects, data, chosen, numbers, store=store)
         scores = in_order(tracked(records, len(subjects) * len(chosen), "scoring"), subjects, chosen)
+    say_capped(chosen, "own", data)
     ranked = by_rank_sum(scores)
     _show(scores, ranked, out)
     _picture(found, archs[ranked[0][0]], out)
+
+
+def _require_folder(out: Path) -> None:
+    """Make the folder, or say before anything is scored that it cannot be written."""
+    import os
+
+    from trainless.core.errors import InputError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be made ({error.strerror}): give another folder") from error
+    if not os.access(out, os.W_OK):
+        raise InputError(f"--out {out} cannot be written: give another folder")
 
 
 def draw_archs(space: Space, count: int, seed: int) -> list[Arch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from trainless.core.task import Task
     from trainless.run.design import Designed
-
-STAGES = ("planning", "searching", "training", "calibrating")
 
 
 def design(
@@ -45,6 +44,7 @@ def design(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
     """Search architectures without training, train the best, and join them with honest uncertainty."""
+    started = time.monotonic()  # before anything heavy is imported: a time budget counts that too
     import json
 
     from trainless.cli.inputs import open_task, parse_arguments
@@ -52,7 +52,7 @@ def design(
     from trainless.run.design import design as run_design
 
     keep_warm()
-    task = open_task(data, "", 0, size)
+    task = open_task(data, size=size)
     limits = {
         "params": max_params,
         "flops": max_flops,
@@ -84,6 +84,7 @@ def design(
             seed=seed,
             device=place,
             workers=workers or (cores() if place == "cpu" else 1),
+            started=started,
             progress=bars.show,
         )
     if as_json:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.generic]
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
-UNLIKE = 0.05  # the p-value up to which a case is said to be unlike the training data
 
 
 def predict(
@@ -33,6 +32,7 @@ def predict(
     from trainless.cli.design import default_device
     from trainless.learn.drift import drift_warning
     from trainless.run.joining import one_thread
+    from trainless.run.verdict import drift_level
 
     predictor = open_predictor(run)
     x = as_inputs(read_inputs(inputs), predictor.task.input_shape)
@@ -44,7 +44,7 @@ def predict(
     if said.refer is not None:
         typer.echo(f"{int(said.refer.sum())} of them are to be referred to a person.")
     if said.drift is not None:
-        warning = drift_warning(said.drift)
+        warning = drift_warning(said.drift, level=drift_level(predictor))
         typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn)
 
 
@@ -143,7 +143,9 @@ def write_csv(path: Path, predictor: Predictor, said: Prediction) -> None:
 
 def rows_of(predictor: Predictor, said: Prediction) -> Iterator[dict[str, Any]]:
     """What is said of each case, by column."""
-    target = predictor.task.target
+    from trainless.run.verdict import drift_level
+
+    target, level = predictor.task.target, drift_level(predictor)
     names = list(target.names) or [str(number) for number in range(target.outputs)]
     for case in range(len(said.mean)):
         row: dict[str, Any] = {"case": case}
@@ -168,5 +170,5 @@ def rows_of(predictor: Predictor, said: Prediction) -> Iterator[dict[str, Any]]:
             row["refer"] = "yes" if said.refer[case] else "no"
         if said.drift is not None:
             row["like_training_p"] = repr(float(said.drift[case]))
-            row["unlike_training"] = "yes" if said.drift[case] <= UNLIKE else "no"
+            row["unlike_training"] = "yes" if said.drift[case] <= level else "no"
         yield row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -21,39 +22,43 @@ def score(
     shape: str = typer.Option(
         "", "--input", metavar="CxHxW", help="Without a task: noise of this shape. [default: 3x32x32]"
     ),
-    classes: int = typer.Option(10, help="Number of classes of the noise."),
+    classes: Annotated[int | None, typer.Option(help="Number of classes of the noise. [default: 10]")] = None,
     size: str = typer.Option("", help="Resize a task's images or volumes, such as 32 or 32x48."),
     proxies: str = typer.Option("all", help="Names or patterns with commas between them (trainless list proxies)."),
     seed: int = typer.Option(0, min=0, help="The first seed."),
     seeds: int = typer.Option(1, min=1, help="How many seeds; the table has their mean and spread."),
     init: str = typer.Option("own", help="own: as the network was made; paper: each proxy's published setting."),
-    batch: int = typer.Option(0, min=0, help="Samples per batch. [default: 64, or the paper's]", show_default=False),
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples per batch. [default: 64, or the paper's]")] = None,
+    output: str = typer.Option("", metavar="KEY", help="Which of a network's outputs, such as 0 or logits."),
     device: str = typer.Option("cpu", help="cpu, cuda or cuda:1."),
     as_json: bool = typer.Option(False, "--json", help="Print a list of objects and nothing else."),
     as_csv: str = typer.Option("", "--csv", metavar="FILE", help="Write rows to a file; - prints them."),
     store: str = typer.Option("", metavar="PATH", help="Where scores are kept; none keeps nothing. [default: cache]"),
 ) -> None:
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
-    from trainless.cli.inputs import open_subjects, open_task
+    from contextlib import redirect_stdout
+
+    from trainless.cli.inputs import open_subjects, open_task, say_capped
     from trainless.cli.progress import tracked
     from trainless.cli.table import summarise, to_csv, to_json, to_terminal
     from trainless.core.errors import InputError
-    from trainless.engine.asked import data_for, init_named, select
-    from trainless.engine.evaluate import evaluate, in_order
+    from trainless.engine.asked import data_for, init_named, seed_list, select
+    from trainless.engine.evaluate import MACHINE, evaluate, in_order
     from trainless.engine.store import open_store
 
     if as_json and as_csv == "-":
         raise InputError("--json and --csv - were given; expected one of them on the output: give --csv a file")
-    chosen, how = select(proxies), init_named(init)
-    opened = open_task(task, shape, classes, size)
-    for note in opened.notes:
-        typer.echo(f"note: {note}", err=True)
-    subjects = open_subjects(candidates, space, space_args)
-    data = data_for(batch or None, opened, subjects, device)
-    numbers = range(seed, seed + seeds)
-    with open_store(store) as keeper:
-        records = evaluate(subjects, data, chosen, numbers, init=how, store=keeper)
-        done = list(tracked(records, len(subjects) * len(chosen) * seeds, "scoring"))
+    chosen, how, numbers = select(proxies), init_named(init), seed_list(seed, seeds)
+    with redirect_stdout(sys.stderr):  # whatever the user's own code prints
+        opened = open_task(task, shape, classes, size)
+        subjects = open_subjects(candidates, space, space_args, output)
+        data = data_for(batch, opened, subjects, device)
+        for note in opened.notes:
+            typer.echo(f"note: {note}", err=True)
+        with open_store(store) as keeper:
+            records = evaluate(subjects, data, chosen, numbers, init=how, store=keeper)
+            done = list(tracked(records, len(subjects) * len(chosen) * seeds, "scoring"))
+    say_capped(chosen, how, data)
     rows = summarise(in_order(done, subjects, chosen), chosen)
     if as_csv:
         to_csv(rows, as_csv)
@@ -61,3 +66,6 @@ def score(
         to_json(rows)
     elif as_csv != "-":
         to_terminal(rows, f"{opened.name}, {how} setting, {seeds} seed{'s' if seeds > 1 else ''}")
+    if all(record.status.startswith(MACHINE) for record in done):
+        typer.echo(f"trainless: there is no score at all: {done[0].status}", err=True)
+        raise typer.Exit(1)

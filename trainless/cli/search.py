@@ -54,18 +54,17 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the best as JSON and nothing else.")] = False,
 ) -> None:
     """Search a space by a proxy or a ranking, under limits, into a run folder that can be gone on with."""
-    from trainless.cli.inputs import open_task, parse_arguments
+    from trainless.cli.inputs import open_space, open_task, parse_arguments
     from trainless.cli.searching import Bar, tell_interrupted
     from trainless.core.errors import InputError
     from trainless.engine.memory import keep_warm
     from trainless.run.search import search as run_search
-    from trainless.spaces import space as find_space
 
     if bool(fork) != bool(step):
         raise InputError("--fork and --step belong together: the run to begin from and the step of it")
     keep_warm()
-    task = open_task(data, "", 0, size)
-    opened = find_space(space, **parse_arguments(space_args))
+    task = open_task(data, size=size)
+    opened = open_space(space, space_args)
     limits = {
         "params": max_params,
         "flops": max_flops,

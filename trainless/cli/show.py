@@ -23,7 +23,7 @@ def show(
     shape: Annotated[
         str, typer.Option("--input", metavar="CxHxW", help="Without a task: inputs of this shape. [default: 3x32x32]")
     ] = "",
-    classes: Annotated[int, typer.Option(help="Without a task: the number of classes.")] = 10,
+    classes: Annotated[int | None, typer.Option(help="Without a task: the number of classes. [default: 10]")] = None,
     size: Annotated[str, typer.Option(help="Resize a task's images or volumes, such as 32 or 32x48.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Which random architecture.")] = 0,
     svg: Annotated[str, typer.Option(metavar="FILE", help="Draw it into this SVG file.")] = "",
@@ -34,11 +34,10 @@ def show(
     import json
 
     from trainless.cli.drawing import in_text
-    from trainless.cli.inputs import parse_arguments
+    from trainless.cli.inputs import open_space
     from trainless.report import draw
-    from trainless.spaces import space as find_space
 
-    opened = find_space(space, **parse_arguments(space_args))
+    opened = open_space(space, space_args)
     chosen = _drawn(opened, seed) if arch == RANDOM else opened.parse(arch)
     data = _task_for(opened, task, shape, classes, size)
     numbers = measured(opened, chosen, data)
@@ -97,7 +96,7 @@ def _drawn(space: Space, seed: int) -> Arch:
     return sample(space, np.random.default_rng(seed))
 
 
-def _task_for(space: Space, task: str, shape: str, classes: int, size: str) -> Task:
+def _task_for(space: Space, task: str, shape: str, classes: int | None, size: str) -> Task:
     """What was named; where nothing was and images do not fit, the built-in text."""
     from trainless.cli.inputs import open_task
     from trainless.core.errors import InputError

@@ -156,15 +156,22 @@ class Task:
         return torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(np.array(part.y[index], dtype))
 
     def batch(self, n: int, seed: int, part: PartName = "train") -> tuple[Tensor, Tensor]:
-        """A batch drawn by a seed: every class in turn from a shuffled order, so that each is there."""
+        """A batch drawn by a seed: every class in turn from a shuffled order, so that each is there.
+
+        No sample comes twice: where a part has fewer than ``n``, the batch is all of it.
+
+        Example:
+            >>> part = Part(np.arange(6.0).reshape(3, 1, 2), np.array([0, 1, 0]))
+            >>> len(Task("three", (1, 2), Target("binary", 2), part).batch(64, seed=0)[0])
+            3
+        """
         if self.train is None:
             return self._noise_batch(n, seed)
         y = np.asarray(self.part(part).y)
         order: npt.NDArray[np.integer] = np.random.default_rng([seed, zlib.crc32(b"batch")]).permutation(len(y))
         if self.target.kind in ("binary", "multiclass"):
             order = _alternate(order, y[order])
-        take = np.resize(order, n)
-        return self.tensors(part, take)
+        return self.tensors(part, order[:n])
 
     def _noise_batch(self, n: int, seed: int) -> tuple[Tensor, Tensor]:
         source = generator(seed, "noise")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
@@ -10,7 +11,17 @@ import torch
 
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
-from trainless.engine.data import CPU, Batch, Data, fingerprint, infer_target, require_batch, task_of_batch
+from trainless.engine.data import (
+    CPU,
+    Batch,
+    Data,
+    fingerprint,
+    infer_target,
+    physical_memory,
+    require_batch,
+    require_labels,
+    task_of_batch,
+)
 from trainless.engine.subjects import Given, Subject, one_line, trial
 from trainless.probe.inputs import Data as Samples
 from trainless.probe.weights import Own
@@ -18,6 +29,8 @@ from trainless.proxies.proxy import Proxy, Setting, registry
 
 Init: TypeAlias = Literal["own", "paper"]
 BATCH = 64
+FLOAT = 4  # bytes
+LAST_SEED = 2**53 - 1  # what every program that reads JSON can hold exactly
 
 
 def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
@@ -32,7 +45,7 @@ def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
     parts: Iterable[str | Proxy] = proxies.split(",") if isinstance(proxies, str) else proxies
     chosen: dict[str, Proxy] = {}
     for part in parts:
-        for each in [part] if isinstance(part, Proxy) else _named(part.strip()):
+        for each in [part] if isinstance(part, Proxy) else _named(part.strip()) if part.strip() else []:
             chosen.setdefault(each.name, each)
     if not chosen:
         raise InputError("no proxies were given; expected names such as snip,naswot or all (trainless list proxies)")
@@ -63,8 +76,32 @@ def init_named(text: str) -> Init:
 def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
     """Weights, inputs, batch and network size at which a proxy is to be computed."""
     setting = proxy.setting if init == "paper" else Setting(weights=Own(), inputs=Samples(), batch=BATCH)
-    size = len(data.given[0]) if data.given else data.size
-    return dataclasses.replace(setting, batch=size or setting.batch)
+    if data.given:
+        return dataclasses.replace(setting, batch=len(data.given[0]))
+    return dataclasses.replace(setting, batch=int(min(data.size or setting.batch, data.most)))
+
+
+def samples_wanted(proxies: Sequence[Proxy], init: Init, data: Data) -> int:
+    """The largest batch that is asked for, however many samples there are.
+
+    Example:
+        >>> samples_wanted(select("snip"), "own", Data(Task.noise((3, 8, 8))))
+        64
+    """
+    return data.size or (max(proxy.setting.batch for proxy in proxies) if init == "paper" else BATCH)
+
+
+def require_room(proxies: Sequence[Proxy], init: Init, data: Data) -> None:
+    """Raise InputError where a batch alone is more than the machine's memory."""
+    if data.given:
+        return
+    n = int(min(samples_wanted(proxies, init, data), data.most))
+    needed, there = FLOAT * n * math.prod(data.task.input_shape), physical_memory()
+    if needed > there:
+        raise InputError(
+            f"a batch of {n} inputs of {'x'.join(map(str, data.task.input_shape))} takes {needed / 1e9:,.1f} GB, but"
+            f" this machine has {there / 1e9:,.1f} GB: give smaller inputs (--input) or a smaller batch (--batch)"
+        )
 
 
 def data_for(
@@ -82,6 +119,8 @@ def data_for(
         return Data(task, size=batch or 0, device=where or CPU)
     require_batch(batch)
     x, y = batch
+    if task is not None:
+        require_labels(y, task.target)
     where = where or x.device
     if task is not None:
         marked = dataclasses.replace(task, fingerprint=fingerprint(x, y, task.fingerprint))
@@ -97,6 +136,8 @@ def _device(subjects: Sequence[Subject], device: str | torch.device | None) -> t
         told = None if device is None else torch.device(device)
     except RuntimeError as error:
         raise InputError(f"device={device!r} was given; expected cpu, cuda or cuda:1 ({one_line(error)})") from error
+    if told is not None and told.type == "meta":
+        raise InputError("device 'meta' was asked for, which computes nothing; expected cpu, cuda or cuda:1")
     if told is not None and told.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' was asked for, but PyTorch sees no CUDA device here: use cpu")
     for subject in subjects:
@@ -116,7 +157,12 @@ def seed_list(seed: int, seeds: int | Sequence[int] | None) -> list[int]:
         >>> seed_list(5, 3), seed_list(0, [2, 7])
         ([5, 6, 7], [2, 7])
     """
-    numbers = [seed] if seeds is None else list(range(seed, seed + seeds)) if isinstance(seeds, int) else list(seeds)
+    if seeds is None or isinstance(seeds, int):
+        numbers: Sequence[int] = range(seed, seed + (1 if seeds is None else seeds))
+    else:
+        numbers = seeds
     if not numbers or min(numbers) < 0:
         raise InputError(f"seed={seed} and seeds={seeds} were given; expected at least one seed, none below 0")
-    return numbers
+    if max(numbers) > LAST_SEED:
+        raise InputError(f"the seed {max(numbers)} was given; expected 0 to {LAST_SEED}: choose a smaller one")
+    return list(numbers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
 from dataclasses import dataclass, field
 
 import torch
@@ -43,10 +45,15 @@ class Data:
             self._drawn[n, seed] = x.to(self.device), y.to(self.device)
         return self._drawn[n, seed]
 
-    def sample(self) -> Batch:
-        """Two samples, to try a network on."""
-        x, y = self.batch(2, 0)
-        return x[:2], y[:2]
+    def sample(self, n: int = 2) -> Batch:
+        """A few samples, to try a network on."""
+        x, y = self.batch(n, 0)
+        return x[:n], y[:n]
+
+    @property
+    def most(self) -> float:
+        """How many different samples there are to draw from; infinity for noise."""
+        return math.inf if self.task.train is None else len(self.task.train)
 
 
 def task_of_batch(batch: Batch, target: Target) -> Task:
@@ -80,8 +87,11 @@ def fingerprint(*parts: Tensor | str) -> str:
     return digest.hexdigest()[:16]
 
 
-def require_batch(batch: Batch) -> None:
+def require_batch(batch: object) -> None:
     """Raise InputError where a batch is not inputs and labels of as many samples, finite and at least one."""
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        what = f"{len(batch)} tensors" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
+        raise InputError(f"batch={what} was given; expected a pair (x, y) of inputs and labels, or a number with task=")
     x, y = batch
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         raise InputError(
@@ -98,6 +108,23 @@ def require_batch(batch: Batch) -> None:
             raise InputError(f"the batch's {name} hold NaN or infinite values: clean them first")
 
 
+def physical_memory() -> float:
+    """Bytes of memory of this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def require_labels(y: Tensor, target: Target) -> None:
+    """Raise InputError where labels are not of the kind that a target needs."""
+    if target.kind != "regression" and (y.is_floating_point() or y.dtype is torch.bool):
+        raise InputError(
+            f"labels of type {y.dtype} were given for a {target.kind} task; expected whole numbers from 0 to"
+            f" {target.outputs - 1}: use y.long()"
+        )
+
+
 def infer_target(y: Tensor, outputs: Tensor | None = None) -> Target:
     """What is predicted, from the labels and, where there is a network already, from its outputs.
 
@@ -108,7 +135,12 @@ def infer_target(y: Tensor, outputs: Tensor | None = None) -> Target:
         10
     """
     if y.is_floating_point():
-        width = y[0].numel() if outputs is None else outputs.shape[-1]
+        width = y[0].numel()
+        if outputs is not None and outputs.shape[-1] != width:
+            raise InputError(
+                f"labels of type {y.dtype} with {width} value per sample were given, but the network has"
+                f" {outputs.shape[-1]} outputs: classes are whole numbers, y.long(); for regression give as many values"
+            )
         return Target("regression", width)
     if int(y.min()) < 0:
         raise InputError(f"the label {int(y.min())} was given; expected classes 0 to K-1: renumber them")

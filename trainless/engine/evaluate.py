@@ -16,7 +16,7 @@ from trainless.core.errors import TrainlessError, Unscorable
 from trainless.core.scores import Record, Scores
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.engine.asked import Init, data_for, init_named, seed_list, select, setting_for
+from trainless.engine.asked import Init, data_for, init_named, require_room, seed_list, select, setting_for
 from trainless.engine.data import Batch, Data
 from trainless.engine.store import Key, Result, SqliteStore, Store
 from trainless.engine.subjects import Adapter, Subject, one_line, subjects_of
@@ -25,6 +25,8 @@ from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
 
 MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
+MACHINE_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "CUDA error")
+MACHINE = "this machine failed: "
 
 
 def score(
@@ -93,6 +95,7 @@ def evaluate(
 
     Without ``fbe`` no plain pass is timed for comparison, which saves a good part of a sweep's time.
     """
+    require_room(proxies, init, data)
     for subject in subjects:
         subject.check(data, seeds[0])
     for subject in subjects:
@@ -226,9 +229,16 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
     except (Unscorable, TrainlessError) as error:
         tally.status = " ".join(str(error).split())
     except Exception as error:
-        tally.status, tally.lasting = one_line(error), not isinstance(error, MACHINE_ERRORS)
+        tally.lasting = not _of_the_machine(error)
+        tally.status = one_line(error) if tally.lasting else f"{MACHINE}{one_line(error)}"
     else:
         tally.ms += ms
         tally.values.append(value)
         if not math.isfinite(value):
             tally.status = f"the value is {value}, not a finite number"
+
+
+def _of_the_machine(error: Exception) -> bool:
+    """Whether another machine, or this one at another time, may give the score."""
+    said = isinstance(error, RuntimeError) and any(words in str(error) for words in MACHINE_WORDS)
+    return said or isinstance(error, MACHINE_ERRORS)

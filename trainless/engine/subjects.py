@@ -18,7 +18,8 @@ from trainless.core.arch import Arch, Candidate, Region, is_region
 from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.engine.data import Data, fingerprint
+from trainless.engine.data import Data
+from trainless.engine.networks import network_fingerprint, require_plain, require_tensor
 from trainless.probe.norms import normalised
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
@@ -26,6 +27,7 @@ from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, 
 
 Size = Literal["full", "thin", "cell"]
 Adapter = Callable[[Any], Tensor]
+TRIALS = (2, 5)  # samples on which a network is tried
 THIN = (3, 1)  # TE-NAS: channels, cells per stage
 CELL_TARGET = Target("binary", 2)
 
@@ -59,6 +61,9 @@ class Given:
     adapter: Adapter | None = None
     label: str = ""
 
+    def __post_init__(self) -> None:
+        require_plain(self.net, self.name)
+
     @property
     def name(self) -> str:
         """What to call it in a table."""
@@ -83,8 +88,9 @@ class Given:
         return structure
 
     def check(self, data: Data, seed: int) -> None:
-        """Try the network once on two samples."""
-        data.task.target.require(trial(self.private, data.sample()[0], self.name))
+        """Try the network on two samples and on five: one row of outputs for each is expected."""
+        for n in TRIALS:
+            data.task.target.require(trial(self.private, data.sample(n)[0], self.name))
 
     def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
         """The network, ours to keep."""
@@ -106,7 +112,7 @@ class Made:
     _made: dict[int, Given] = field(default_factory=dict, repr=False)
 
     def check(self, data: Data, seed: int) -> None:
-        """Try the network once on two samples."""
+        """Try the network on a few samples."""
         self._given(data, seed).check(data, seed)
 
     def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
@@ -131,13 +137,18 @@ class Made:
                 net = self.make()
         except TrainlessError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"{self.name} raised {one_line(error)}: expected a function without arguments that makes an nn.Module"
             ) from error
+        if inspect.iscoroutine(net):
+            net.close()
+            raise InputError(f"{self.name} made a coroutine; expected an nn.Module: make it in a plain def, not async")
         if not isinstance(net, nn.Module):
             raise InputError(f"{self.name} made a {type(net).__name__}; expected an nn.Module")
-        return Given(net.to(data.device), self.adapter, self.name)
+        given = Given(net, self.adapter, self.name)
+        net.to(data.device)
+        return given
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,38 +238,26 @@ def _member(space: Space, arch: object) -> Member:
 def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
     """Run a private network once without gradients, or say why it cannot be run."""
     weights = {key: tensor.detach() for key, tensor in net.named_parameters()}
+    hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
     try:
         with seeded(0), torch.no_grad(), normalised(net, "fresh"):
             outputs = run(net, weights, x)
     except TrainlessError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         shape = ", ".join(map(str, x.shape[1:]))
         raise InputError(
             f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): give the inputs that"
             " it takes, by --task or --input"
         ) from error
+    finally:
+        hook.remove()
     if outputs.ndim < 2 or len(outputs) != len(x):
         raise InputError(
             f"the network {name} returned a tensor of shape {tuple(outputs.shape)} for {len(x)} samples; expected one"
             " row of logits or values per sample"
         )
     return outputs
-
-
-def network_fingerprint(net: nn.Module, outputs: Tensor) -> str:
-    """A digest of structure, classes' source, parameters, buffers and what the network answers."""
-    state = [part for name, tensor in net.state_dict().items() for part in (name, tensor)]
-    classes = sorted({type(module) for module in net.modules()}, key=lambda kind: (kind.__module__, kind.__qualname__))
-    sources = [_source(kind) for kind in classes if not kind.__module__.startswith("torch.")]
-    return fingerprint(repr(net), *sources, *state, outputs)
-
-
-def _source(kind: type) -> str:
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        return kind.__qualname__
 
 
 @contextmanager

@@ -33,6 +33,12 @@ class Graph(nn.Module):
         predictor: The ensemble.
     """
 
+    mean: Tensor
+    std: Tensor
+    weights: Tensor
+    thresholds: Tensor
+    widths: Tensor
+
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         task = predictor.task
@@ -194,7 +200,7 @@ def _inputs(predictor: Predictor, n: int, random: np.random.Generator) -> npt.ND
     task = predictor.task
     channels = [1, -1, *[1] * task.dims]
     mean, std = np.reshape(task.mean or (0.0,), channels), np.reshape(task.std or (1.0,), channels)
-    return (random.normal(size=(n, *task.input_shape)) * std + mean).astype(np.float32)
+    return np.asarray(random.normal(size=(n, *task.input_shape)) * std + mean, np.float32)
 
 
 def _require() -> None:

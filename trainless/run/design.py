@@ -73,6 +73,7 @@ def design(
     device: str = "cpu",
     workers: int = 1,
     interval: float = 20.0,
+    started: float | None = None,
     progress: Progress = lambda stage, done, total, detail: None,
 ) -> Designed:
     """Search architectures for data, train the best ones, and make of them an ensemble that says how sure it is.
@@ -103,12 +104,13 @@ def design(
         device: Where to score and train.
         workers: Processes on a CPU, one thread each.
         interval: Seconds between checkpoints of a training.
+        started: When the time budget began by ``time.monotonic()``; now by default.
         progress: Told how far it is.
 
     Raises:
         InputError: The data do not allow an ensemble, or the folder holds another run.
     """
-    started = time.monotonic()
+    started = time.monotonic() if started is None else started
     task = data if isinstance(data, Task) else named_task(data)
     require_designable(task)
     require_varied(task)
@@ -132,7 +134,7 @@ def design(
 def _work(work: Work, ladder: list[Space], started: float) -> None:
     """All stages; each finds what it did before."""
     work.progress("planning", 0, 1, "")
-    plan = plan_of(work.folder, work.wish, work.task, ladder)
+    plan = plan_of(work.folder, work.wish, work.task, ladder, time.monotonic() - started)
     work.progress("planning", 1, 1, "")
     winners = search_stage(work, plan)
     held = hold_back(work.task, plan.recipe, work.wish.seed)

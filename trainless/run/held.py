@@ -39,7 +39,7 @@ def hold_back(task: Task, recipe: Recipe, seed: int) -> Held:
         >>> from trainless.tasks import task
         >>> held = hold_back(task("digits"), recipe("default"), seed=0)
         >>> len(held.task.valid), len(held.calibration)
-        (137, 132)
+        (130, 139)
     """
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])

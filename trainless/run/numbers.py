@@ -75,11 +75,18 @@ class Plan:
         }
 
 
-def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space]) -> Plan:
+def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space], spent: float = 0.0) -> Plan:
     """The plan that is there, or a new one that is written down.
 
     Without a time budget everything follows from the preset and the data, and two runs are the same. With one, the
     pilot decides, so that two runs may have other numbers; a run that is gone on with keeps its own.
+
+    Args:
+        folder: The run folder.
+        wish: What was asked for.
+        task: The data.
+        ladder: The spaces to choose from, the thinnest first.
+        spent: Seconds of the budget that are gone already.
     """
     if (folder / PLAN).exists():
         return _read(folder / PLAN, ladder)
@@ -89,7 +96,7 @@ def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space]) -> Plan:
         searches = tuple(trials(wish.preset, space, wish.seed))
         plan = Plan(space, searches, wish.preset.members, wish.preset.baseline, recipe, None, True)
     else:
-        plan = _within(wish, wish.seconds, task, ladder, recipe)
+        plan = _within(wish, wish.seconds - spent, task, ladder, recipe)
     write_json(folder / PLAN, plan.to_json())
     return plan
 

@@ -56,7 +56,7 @@ class Preset:
 registry: Registry[Preset] = Registry("preset", "presets")
 _QUICK: Mapping[str, Mapping[str, Any]] = {"rl": {"rate": 0.1}, "genetic": {"sets": 3}}
 for _preset in (
-    Preset("fast", "minutes on two cores", 1, 120, 5, 25, 5, work=4e11, searcher_args=_QUICK),
+    Preset("fast", "minutes on two cores", 1, 120, 5, 25, 5, work=1e12, searcher_args=_QUICK),
     Preset(
         "thorough", "hours: more searches, members and epochs", 4, 600, 12, 200, 10, work=1e14, searcher_args=_QUICK
     ),

@@ -42,6 +42,24 @@ def plain(value: Any) -> Any:
     return value
 
 
+def drift_level(predictor: Predictor) -> float:
+    """The p-value up to which a case is said to be unlike the training data: 5 %, or the least there can be.
+
+    With n validation samples no p-value is below 1 / (n + 1); few of them would otherwise never warn.
+    """
+    return 0.05 if predictor.drift is None else max(0.05, (1 + 1e-9) / (len(predictor.drift.reference) + 1))
+
+
+def draws_for(task: Task) -> int:
+    """Bootstrap draws: 1000, fewer down to 100 where there are many classes, each with a curve of its own.
+
+    Example:
+        >>> draws_for(Task.noise((1, 8, 8), 2)), draws_for(Task.noise((1, 8, 8), 1000))
+        (1000, 100)
+    """
+    return max(100, min(1000, 20_000 // task.target.outputs))
+
+
 def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
     """Everything about the ensemble on the test part, as plain data.
 
@@ -56,14 +74,14 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
     main = next(iter(members[0]))
     found: Json = {
         "samples": len(y),
-        "ensemble": evaluate(task.target, y, said.mean),
+        "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task)),
         "members": {name: [member[name].value for member in members] for name in members[0]},
         "by_searcher": _by_searcher(said.members, groups, task, y),
         "main": main,
     }
     found["members_mean"] = {name: float(np.mean(values)) for name, values in found["members"].items()}
     if said.drift is not None:
-        warning = drift_warning(said.drift)
+        warning = drift_warning(said.drift, level=drift_level(predictor))
         found["drift"] = {**vars(warning), "text": str(warning)}
     found |= _values(predictor, said, y) if task.target.kind == "regression" else _classes(predictor, said, y)
     return dict(plain(found))
@@ -79,7 +97,7 @@ def _by_searcher(members: Floats, groups: Sequence[str], task: Task, y: npt.NDAr
             "size": len(own),
             "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
             "members_deviation": {name: float(np.std([one[name].value for one in single])) for name in single[0]},
-            "ensemble": evaluate(task.target, y, average(own)),
+            "ensemble": evaluate(task.target, y, average(own), draws=draws_for(task)),
         }
     return found
 
@@ -131,7 +149,7 @@ def single_verdict(members: Floats, task: Task) -> Json:
     y: npt.NDArray[Any] = np.asarray(task.part("test").y)
     single = [evaluate(task.target, y, member, draws=0) for member in members]
     found: Json = {
-        "ensemble": evaluate(task.target, y, average(members)),
+        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task)),
         "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
         "size": len(members),
     }

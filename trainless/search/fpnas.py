@@ -8,11 +8,11 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.search.policy import Policy, draw_allowed, most_probable
+from trainless.search.policy import Policy, derived, draw_allowed
 from trainless.search.rewards import Reward, RewardKind
 from trainless.search.searcher import Floats, Json, Proposal, Told, number, room, unnumber
 from trainless.search.stopping import Patience
-from trainless.spaces.moves import Choices, Feasible, allowed
+from trainless.spaces.moves import Choices, Feasible
 
 
 class FpNas:
@@ -114,7 +114,7 @@ class FpNas:
 
     def best(self) -> Arch:
         """The feasible arch of the highest probability."""
-        return most_probable(self.probabilities(), lambda arch: allowed(self._space, arch, self._feasible))
+        return derived(self._space, self.probabilities(), self._feasible)
 
     def state(self) -> Json:
         """Generator, policy and what is waiting for an update."""

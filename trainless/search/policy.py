@@ -154,3 +154,23 @@ def most_probable(probabilities: Sequence[Floats], accept: Callable[[Arch], bool
                 seen.add(following)
                 heapq.heappush(heap, (cost + logs[decision][place] - logs[decision][place + 1], following))
     raise InputError(f"none of the {tries} most probable architectures is feasible; loosen the limits")
+
+
+def derived(space: Choices, probabilities: Sequence[Floats], feasible: Feasible | None, *, draws: int = 30) -> Arch:
+    """The valid and feasible arch of the highest probability.
+
+    Where few archs are valid and the policy is still nearly uniform, best-first search meets none of them; then it is
+    the most probable of some uniform draws, always the same ones.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> derived(NasBench201(), [np.array([0.1, 0.2, 0.4, 0.2, 0.1])] * 6, None)
+        (2, 2, 2, 2, 2, 2)
+    """
+    try:
+        return most_probable(probabilities, lambda arch: allowed(space, arch, feasible), tries=2000)
+    except InputError:
+        rng = np.random.default_rng(0)
+        drawn = [sample(space, rng, feasible=feasible) for _ in range(draws)]
+    logs = [np.log(np.maximum(part, 1e-300)) for part in probabilities]
+    return max(drawn, key=lambda arch: sum(float(part[option]) for part, option in zip(logs, arch, strict=True)))

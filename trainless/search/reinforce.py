@@ -9,11 +9,11 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.search.policy import Adam, Policy, draw_allowed, most_probable
+from trainless.search.policy import Adam, Policy, derived, draw_allowed
 from trainless.search.rewards import Reward, RewardKind
 from trainless.search.searcher import Floats, Incumbent, Json, Proposal, Told, Vary, numbers, room, unnumbers
 from trainless.search.stopping import Patience
-from trainless.spaces.moves import Choices, Feasible, allowed
+from trainless.spaces.moves import Choices, Feasible
 
 
 class Reinforce:
@@ -163,7 +163,7 @@ class Reinforce:
         """The most probable feasible arch, or the best told."""
         if self._derive == "history":
             return self._best.arch
-        return most_probable(self.probabilities(), lambda arch: allowed(self._space, arch, self._feasible))
+        return derived(self._space, self.probabilities(), self._feasible)
 
     def state(self) -> Json:
         """Generator, policy, optimiser, baseline and what is waiting for an update."""

@@ -39,6 +39,8 @@ def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (
     for part, samples in given.items():
         _check(part, samples)
     inputs = _inputs(given, reading, said)
+    for part in given:
+        require_finite(inputs[part], part if len(given) > 1 else "")
     codes, target = encode([vector(given[part].y, reading, said) for part in given], reading, names, said)
     read = {part: Part(inputs[part], y, given[part].groups) for part, y in zip(given, codes, strict=True)}
     parts = _split(read, target, reading.seed)
@@ -111,7 +113,6 @@ def _check_groups(read: Mapping[PartName, Part]) -> None:
 
 def _check_parts(parts: Mapping[PartName, Part], target: Target, notes: list[str]) -> None:
     for name, part in parts.items():
-        require_finite(part.x, name)
         absent = np.setdiff1d(np.arange(target.classes), part.y)
         if len(absent) and name == "train":
             raise InputError(

@@ -18,6 +18,7 @@ from trainless.tasks.reading import Array, Reading, Samples
 
 SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
 LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
+BEGINNINGS = (b"PK", b"\x93N", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # zip, one array, pickles
 BROKEN = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, tokenize.TokenError)
 
 
@@ -44,6 +45,10 @@ def arrays_of(path: Path) -> dict[str, Array]:
         if path.stat().st_size == 0:
             raise InputError(f"{path.name} is empty: get or save it again")
         with path.open("rb") as file:
+            start = file.read(2)
+            file.seek(0)
+            if not start.startswith(BEGINNINGS):
+                raise InputError(f"{path.name} is not a readable .npz: save arrays with numpy.savez, or get it again")
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path.name} is a single array, not an archive: call it .npy")

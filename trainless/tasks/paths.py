@@ -40,18 +40,22 @@ def from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
     path = Path(source)
     if not path.exists():
         return _not_there(path, source, options)
+    if path.name in ("", ".."):
+        path = path.resolve()
     if not os.access(path, os.R_OK):
         raise InputError(f"{path} cannot be read: change its permissions")
     loader = _folder_loader(path) if path.is_dir() else _file_loader(path)
     parameters = inspect.signature(loader).parameters
     own = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    if "reading" not in parameters:
-        check_options(path.name, options, own)
-        return loader(path, **options)
-    forced = [field.name for field in fields(Reading)]
+    forced = [field.name for field in fields(Reading)] if "reading" in parameters else []
     check_options(path.name, options, own + forced)
-    reading = Reading(**{name: value for name, value in options.items() if name in forced})
-    return loader(path, reading, **{name: value for name, value in options.items() if name in own})
+    reading = [Reading(**{name: value for name, value in options.items() if name in forced})] if forced else []
+    try:
+        return loader(path, *reading, **{name: value for name, value in options.items() if name in own})
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise InputError(f"{path.name}: {error}") from error
 
 
 def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, Any]) -> Task:

@@ -23,8 +23,8 @@ def pieces(x: Array | Rows, values: int = PIECE) -> Iterator[Array]:
         yield x[start : start + step]
 
 
-def require_finite(x: Array | Rows, what: str) -> None:
-    """Raise an error that counts the values that float32 cannot hold."""
+def require_finite(x: Array | Rows, part: str = "") -> None:
+    """Raise an error that counts the values that float32 cannot hold, and numbers the first sample as it was given."""
     if x.dtype.kind != "f":
         return
     bad = first = 0
@@ -36,8 +36,9 @@ def require_finite(x: Array | Rows, what: str) -> None:
             bad += int(wrong.sum())
         seen += len(piece)
     if bad:
+        of = f" of the {part} part" if part else ""
         raise InputError(
-            f"{bad} values of the {what} part are NaN or infinite, first in sample {first}: remove or fill them"
+            f"{bad} values{of} are NaN or infinite, first in sample {first} (counted from 0): remove or fill them"
         )
 
 

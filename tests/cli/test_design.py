@@ -1,0 +1,122 @@
+"""design, predict and export from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainless.cli.app import run
+from trainless.learn.files import load_predictor
+from trainless.run import presets
+from trainless.run.presets import Preset
+
+SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
+if "tiny-cli" not in presets.registry:
+    presets.registry.add("tiny-cli", Preset("tiny-cli", "for tests", 1, 5, 2, 2, methods=("genetic",)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("cli")
+    random = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    x = (random.normal(size=(160, 8, 8)) + 2.0 * y[:, None, None]).astype(np.float32)
+    np.savez(folder / "data.npz", x=x, y=y, class_names=np.array(["no", "yes"]))
+    assert run(("design", str(folder / "data.npz"), "--out", str(folder / "run"), *SMALL)) == 0
+    return folder / "run", folder / "data.npz"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_summary_says_where_everything_is(made: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(("design", str(made[1]), "--out", str(made[0]), *SMALL)) == 0
+    said = capsys.readouterr().out
+    for words in (
+        "accuracy",
+        "sets that promise 90%",
+        "deferral",
+        "drift",
+        f"Everything is in {made[0]}",
+        "summary.json",
+    ):
+        assert words in said
+    assert run(("design", str(made[1]), "--out", str(made[0]), *SMALL, "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["test"]["samples"] > 0
+
+
+def test_predictions_of_new_cases(made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder, data = made
+    assert run(("predict", str(run_folder), str(data), "--csv", str(tmp_path / "out.csv"))) == 0
+    assert "160 cases" in capsys.readouterr().out
+    rows = rows_of(tmp_path / "out.csv")
+    x = np.load(data)["x"]
+    said = load_predictor(run_folder).predict(x[:, None])
+    assert len(rows) == 160
+    assert said.label is not None
+    for row, p, label in zip(rows, said.mean, said.label, strict=True):
+        assert float(row["p_no"]) == pytest.approx(p[0], abs=1e-6)
+        assert float(row["p_yes"]) == pytest.approx(p[1], abs=1e-6)
+        assert row["label"] == ("no", "yes")[label]
+        assert row["label"] in row["set"].split(" | ")
+        assert row["refer"] in ("yes", "no")
+        assert row["unlike_training"] in ("yes", "no")
+        assert row["unlike_training"] == "no" or float(row["like_training_p"]) < 0.1
+        assert float(row["variance"]) >= 0
+
+
+def test_channels_may_be_last_and_drift_is_said(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "strange.npy", np.full((30, 8, 8, 1), 1000.0, np.float32))
+    assert run(("predict", str(made[0]), str(tmp_path / "strange.npy"), "--csv", str(tmp_path / "out.csv"))) == 0
+    assert "do not trust these predictions" in capsys.readouterr().err
+    assert all(row["unlike_training"] == "yes" for row in rows_of(tmp_path / "out.csv"))
+
+
+def test_mistakes_are_one_line(trainless: Callable[..., Any], made: tuple[Path, Path], tmp_path: Path) -> None:
+    np.savez(tmp_path / "wrong.npz", x=np.zeros((3, 9, 9)))
+    np.savez(tmp_path / "many.npz", a=np.zeros(3), b=np.zeros(3))
+    np.savez(tmp_path / "nan.npz", x=np.full((3, 8, 8), np.nan))
+    cases = (
+        (("predict", str(made[0]), "wrong.npz", "--csv", "o.csv"), "expected (N, 1, 8, 8)"),
+        (("predict", str(made[0]), "many.npz", "--csv", "o.csv"), "expected one called x"),
+        (("predict", str(made[0]), "nan.npz", "--csv", "o.csv"), "NaN or infinite"),
+        (("predict", str(made[0]), "none.npz", "--csv", "o.csv"), "there is no file"),
+        (("predict", str(tmp_path), "wrong.npz", "--csv", "o.csv"), "is no run"),
+        (("design", "digits", "--out", "r", "--preset", "slow"), "no preset is called 'slow'"),
+        (("design", "digits", "--out", "r", "--time-budget", "soon"), "expected a time such as"),
+    )
+    for arguments, words in cases:
+        answer = trainless(*arguments)
+        assert answer.code == 2, arguments
+        assert words in answer.err
+        assert len(answer.err.strip().splitlines()[-1]) < 400
+
+
+@pytest.mark.slow
+def test_the_exported_graph_says_the_same(made: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from trainless.learn.export import run_onnx
+
+    assert run(("export", str(made[0]), "--onnx", str(tmp_path / "model.onnx"))) == 0
+    predictor = load_predictor(made[0])
+    for size in (1, 37):
+        x = np.random.default_rng(size).normal(size=(size, 1, 8, 8)).astype(np.float32) + 1
+        found, said = run_onnx(tmp_path / "model.onnx", x), predictor.predict(x)
+        assert np.allclose(found["probabilities"], said.mean, atol=1e-5)
+        for name in ("variance", "total", "aleatoric", "epistemic"):
+            assert np.allclose(found[name], getattr(said, name), atol=1e-5)
+        assert np.array_equal(found["label"], said.label)
+        assert found["sets"].shape == (size, 2)
+        assert found["refer"].shape == (size,)
+    assert list(tmp_path.iterdir()) == [tmp_path / "model.onnx"]

@@ -1,0 +1,87 @@
+"""The estimators against scikit-learn's own checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from trainless import ranking
+from trainless.estimators import TrainlessClassifier, TrainlessRegressor, load
+from trainless.run.presets import Preset
+
+TINY = Preset("tiny", "for tests", 1, 2, 1, 2, methods=("genetic",))
+THIN = {"channels": 3, "cells": 1}
+OPTIONS: dict[str, Any] = {"preset": TINY, "space_args": THIN, "ranking": "fewest"}
+if "fewest" not in ranking.registry:
+    ranking.registry.add("fewest", ranking.RankSum(("params",)))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([TrainlessClassifier(**OPTIONS), TrainlessRegressor(**OPTIONS)])
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[Any, Any]:
+    random = np.random.default_rng(0)
+    y = np.array(["benign", "malignant"])[np.arange(120) % 2]
+    return random.normal(size=(120, 1, 8, 8)) + 2.0 * (y == "malignant")[:, None, None, None], y
+
+
+@pytest.fixture(scope="module")
+def fitted(images: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> TrainlessClassifier:
+    out = str(tmp_path_factory.mktemp("fit") / "run")
+    return TrainlessClassifier(**OPTIONS, epochs=6, out=out).fit(*images)
+
+
+def test_images_with_names_of_classes(images: tuple[Any, Any], fitted: TrainlessClassifier) -> None:
+    x, y = images
+    p = fitted.predict_proba(x)
+    assert p.shape == (120, 2)
+    assert np.allclose(p.sum(1), 1)
+    assert set(fitted.predict(x)) <= {"benign", "malignant"}
+    assert fitted.score(x, y) > 0.8
+    sets = fitted.predict_set(x)
+    assert sets[np.arange(120), p.argmax(1)].all()
+    unsure = fitted.predict_uncertainty(x)
+    assert {"variance", "total", "aleatoric", "epistemic", "like_training"} <= set(unsure)
+    assert np.allclose(unsure["total"], unsure["aleatoric"] + unsure["epistemic"])
+
+
+def test_what_was_fitted_can_be_loaded(images: tuple[Any, Any], fitted: TrainlessClassifier) -> None:
+    again = load(fitted.out or "")
+    assert np.array_equal(again.predict(images[0].astype(np.float32)).mean, fitted.predict_proba(images[0]))
+
+
+def test_intervals_of_values() -> None:
+    random = np.random.default_rng(0)
+    y = random.normal(size=100) * 50
+    x = y[:, None] + random.normal(size=(100, 10))
+    regressor = TrainlessRegressor(**OPTIONS, epochs=4).fit(x, y)
+    ends = regressor.predict_set(x)
+    assert ends.shape == (100, 2)
+    assert (ends[:, 0] <= regressor.predict(x)).all()
+    assert (regressor.predict(x) <= ends[:, 1]).all()
+    two = clone(regressor).fit(x, np.stack([y, -y], 1))
+    assert two.predict(x).shape == (100, 2)
+    assert two.predict_set(x).shape == (100, 2, 2)
+
+
+def test_mistakes_are_value_errors() -> None:
+    with pytest.raises(ValueError, match="one class was given"):
+        TrainlessClassifier(**OPTIONS).fit(np.ones((20, 8)) * np.arange(20)[:, None], np.zeros(20))
+    with pytest.raises(ValueError, match="all inputs of the train part are the same"):
+        TrainlessClassifier(**OPTIONS).fit(np.ones((20, 8)), np.arange(20) % 2)
+
+
+def test_in_a_cross_validation(images: tuple[Any, Any]) -> None:
+    scores = cross_val_score(TrainlessClassifier(**OPTIONS), *images, cv=2)
+    assert scores.shape == (2,)
+    assert np.isfinite(scores).all()
