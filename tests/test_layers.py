@@ -14,7 +14,7 @@ ROWS = (
     {"engine"},
     {"bench", "learn"},
     {"report", "run", "catalogue"},
-    {"testing"},
+    {"testing", "estimators"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -126,7 +126,11 @@ class MobileNet:
                 f" {task.input_shape}: choose another space (trainless list spaces)"
             )
         if min(task.input_shape[1:]) < 2**self._skeleton.halvings:
-            remedy = "resize with --size" if self.small else "resize with --size or choose mobilenet-small"
+            remedy = (
+                "give larger inputs, or --size for a task"
+                if self.small
+                else "give larger inputs, --size for a task, or choose mobilenet-small"
+            )
             raise InputError(
                 f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name}, which"
                 f" halves them {self._skeleton.halvings} times: at least {2**self._skeleton.halvings} along every"

@@ -66,7 +66,7 @@ class NasBench201:
         if min(task.input_shape[1:]) < 4:
             raise InputError(
                 f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nb201, which halves"
-                " them twice: at least 4 along every axis is needed (resize with --size)"
+                " them twice: at least 4 along every axis is needed (give larger inputs, or --size for a task)"
             )
 
     def valid(self, arch: Arch) -> bool:

@@ -57,7 +57,7 @@ class Sizes:
         if min(task.input_shape[1:]) < 4:
             raise InputError(
                 f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nats-size, which halves"
-                " them twice: at least 4 along every axis is needed (resize with --size)"
+                " them twice: at least 4 along every axis is needed (give larger inputs, or --size for a task)"
             )
 
     def valid(self, arch: Arch) -> bool:
