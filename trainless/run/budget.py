@@ -30,7 +30,7 @@ from trainless.spaces.protocol import Space, Supernet
 SEARCH, RESERVE = 0.3, 0.08  # shares of a time budget
 BATCHES = 4  # trained to time a step
 SAMPLED = 3  # architectures that are timed
-LEAST_EPOCHS, LEAST_EVALUATIONS = 5, 20
+LEAST_EPOCHS, LEAST_EVALUATIONS, LEAST_MEMBERS = 5, 10, 3
 CROWDED = 1.15  # how much slower a step is where several processes share the memory
 REGIONS = 0.6  # of the whole supernet's time that a region takes in the mean of a pruning
 START = 4.0  # seconds that worker processes take to start
@@ -160,7 +160,8 @@ def training_numbers(
     """Members, members of the baseline, epochs, and the seconds of it all.
 
     Where the preset's numbers do not fit, members and epochs shrink alike: with room for B epochs in all, √(B·M/E) of
-    M members are trained for B over as many epochs; the baseline shrinks as the members do.
+    M members are trained for B over as many epochs, three members at least where that is possible at all; the baseline
+    shrinks as the members do.
 
     Args:
         epoch: Seconds of an epoch on one thread.
@@ -186,8 +187,9 @@ def training_numbers(
         return members, baseline, epochs, rounds(members + baseline) * epochs * slower
     share = 1 + baseline / members
     affordable = max(1.0, room * workers / slower)
-    few = min(members, max(1, round(math.sqrt(affordable / share * members / epochs))))
-    fewer = round(baseline * few / members) if few > 1 else 0
+    least = LEAST_MEMBERS if affordable >= LEAST_MEMBERS * LEAST_EPOCHS else 1
+    few = min(members, max(least, round(math.sqrt(affordable / share * members / epochs))))
+    fewer = round(baseline * few / members) if few > least else 0
     turns = rounds(few + fewer)
     number = min(epochs, max(LEAST_EPOCHS, math.floor(room / (turns * slower))))
     return few, fewer, number, turns * number * slower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from trainless.search.stopping import Budget
 from trainless.spaces.protocol import Space
 
 SEARCHES = "searches"
-LATE = 1.1  # of a time budget, after which no member is begun
+LATE = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
 BASELINE = "single"
 SEEDS, BASELINE_SEEDS = 10_000, 5_000
 
@@ -73,6 +74,7 @@ def search_stage(work: Work, plan: Plan) -> list[Winner]:
         ended += 1
         work.progress("searching", ended, total, trial.name)
 
+    work.progress("searching", 0, total, "")
     return run_searches(
         work.folder / SEARCHES,
         work.task,
@@ -111,7 +113,7 @@ def entries_of(work: Work, plan: Plan, winners: list[Winner]) -> tuple[list[Entr
 
 def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent: Callable[[], float]) -> Roster:
     """Train all members of a plan."""
-    epochs, trained = plan.recipe.epochs, 0
+    epochs, trained, began = plan.recipe.epochs, 0, spent()
     total = float(len(entries) * epochs)
 
     def epoch(entry: Entry, one: Epoch) -> None:
@@ -124,7 +126,7 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
         what = "is trained" if status == "ok" else status
         work.progress("training", trained * epochs, total, f"member {entry.name} {what}")
 
-    seconds = work.wish.seconds
+    work.progress("training", 0, total, "")
     return train_roster(
         work.folder,
         held.task,
@@ -133,7 +135,15 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
         workers=work.wish.workers,
         interval=work.interval,
         chosen=work.chosen,
-        late=lambda: seconds is not None and spent() > LATE * seconds,
+        late=lambda: _late(work, spent, began, trained),
         epoch=epoch,
         done=done,
     )
+
+
+def _late(work: Work, spent: Callable[[], float], began: float, trained: int) -> bool:
+    """Whether one more member, taking as long as those before, would end too late."""
+    if work.wish.seconds is None:
+        return False
+    one = (spent() - began) / math.ceil(trained / work.wish.workers) if trained else 0.0
+    return spent() + one > LATE * work.wish.seconds

@@ -87,7 +87,8 @@ class NasBench101:
         if min(task.input_shape[1:]) < least:
             raise InputError(
                 f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nb101, which halves"
-                f" them {self.stacks - 1} times: at least {least} along every axis is needed (give larger inputs, or --size for a task)"
+                f" them {self.stacks - 1} times: at least {least} along every axis is needed"
+                " (give larger inputs, or --size for a task)"
             )
 
     def valid(self, arch: Arch) -> bool:

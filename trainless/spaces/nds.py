@@ -91,7 +91,8 @@ class CellSpace:
         if min(task.input_shape[1:]) < least:
             raise InputError(
                 f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name} with the"
-                f" {self.skeleton} skeleton: at least {least} along every axis is needed (give larger inputs, or --size for a task)"
+                f" {self.skeleton} skeleton: at least {least} along every axis is needed"
+                " (give larger inputs, or --size for a task)"
             )
 
     def valid(self, arch: Arch) -> bool:
