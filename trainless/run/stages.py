@@ -26,6 +26,7 @@ from trainless.spaces.protocol import Space
 SEARCHES = "searches"
 LATE = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
 BASELINE = "single"
+LATE_MARK = "late"  # a file that says that no further member is begun
 SEEDS, BASELINE_SEEDS = 10_000, 5_000
 
 Progress = Callable[[str, float, float, str], None]
@@ -142,8 +143,10 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
 
 
 def _late(work: Work, spent: Callable[[], float], began: float, trained: int) -> bool:
-    """Whether one more member, taking as long as those before, would end too late."""
+    """Whether one more member, taking as long as those before, would end too late; once so, it is kept so."""
     if work.wish.seconds is None:
         return False
     one = (spent() - began) / math.ceil(trained / work.wish.workers) if trained else 0.0
-    return spent() + one > LATE * work.wish.seconds
+    if spent() + one > LATE * work.wish.seconds:
+        (work.folder / LATE_MARK).touch()
+    return (work.folder / LATE_MARK).exists()

@@ -146,7 +146,7 @@ def train_roster(
         workers: Processes on a CPU.
         interval: Seconds between checkpoints.
         chosen: The space, where it is not a registered one.
-        late: Asked before a member is begun; once true, those that are not begun are left out.
+        late: Asked before a member is begun, whose folder is made then; once true, those not begun are left out.
         epoch: Called after each epoch that is trained in this process.
         done: Called when an attempt has ended, with its status.
     """
@@ -167,15 +167,17 @@ def train_roster(
         while waiting or flying:
             while waiting and (executor is None or len(flying) < executor.slots):
                 job = waiting.popleft()
-                known = _status(folder, attempt_of(entries[job[0]], job[1]))
+                place = member_folder(folder, attempt_of(entries[job[0]], job[1]).name)
+                known = _status(place)
                 if known:
                     settle(job, known)
-                elif late():
+                elif not place.exists() and late():
                     left_out[entries[job[0]].name] = "the time budget was used up before it was begun"
                 else:
                     executor = executor or _executor(
                         Training(folder, task, entries, device, interval, chosen), device, workers, epoch
                     )
+                    place.mkdir(parents=True, exist_ok=True)
                     ticket = next(tickets)
                     flying[ticket] = job
                     executor.submit(ticket, Proposal(job))
@@ -207,10 +209,9 @@ def _roster(entries: Sequence[Entry], results: Mapping[tuple[int, int], str], le
     return Roster(folders, replaced, left_out)
 
 
-def _status(folder: Path, entry: Entry) -> str:
+def _status(place: Path) -> str:
     """How a member that is already there ended; empty where it is not."""
-    path = member_folder(folder, entry.name) / MEMBER
-    return str(read_json(path)["status"]) if path.exists() else ""
+    return str(read_json(place / MEMBER)["status"]) if (place / MEMBER).exists() else ""
 
 
 def _executor(measure: Training, device: str, workers: int, epoch: Callable[[Entry, Epoch], None] | None) -> Executor:
