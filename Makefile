@@ -20,6 +20,7 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
 demo: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/trainless demo --out runs/ranked
 	OMP_NUM_THREADS=1 $(BIN)/trainless design digits --preset fast --out runs/demo
 
 clean:

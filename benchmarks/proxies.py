@@ -38,7 +38,7 @@ from trainless.engine.memory import keep_warm
 from trainless.engine.timing import forward_backward_ms, timed
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
-from trainless.proxies.papers import BASELINE, PAPERS
+from trainless.proxies.papers import BASELINE, OWN, PAPERS
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.protocol import Network
 
@@ -125,7 +125,7 @@ USUAL = tuple(name for name in NETWORKS if name != "tiny")
 # --- measures ---------------------------------------------------------------------------------------------------
 def measures() -> dict[str, tuple[Part, ...]]:
     """What is measured by name: each proxy alone, those that share most of their work, and all of them."""
-    names = [name for name in registry.names() if registry[name].paper in (BASELINE, *PAPERS)]
+    names = [name for name in registry.names() if registry[name].paper in (BASELINE, OWN, *PAPERS)]
     groups = {
         "grad_norm + snip + plain + fisher": ("grad_norm", "snip", "plain", "fisher"),
         "expressivity + progressivity + trainability": ("expressivity", "progressivity", "trainability"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainless.proxies import Proxy, registry
-from trainless.proxies.papers import BASELINE, PAPERS, cite
+from trainless.proxies.papers import BASELINE, OWN, PAPERS, cite
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "proxies.md"
@@ -49,7 +49,7 @@ def page(results: dict[str, Any] | None) -> str:
 def _ours() -> list[Proxy]:
     """The proxies of known papers by name; those that others registered are documented elsewhere."""
     found = (registry[name] for name in registry.names())
-    return [proxy for proxy in found if proxy.paper in (BASELINE, *PAPERS)]
+    return [proxy for proxy in found if proxy.paper in (BASELINE, OWN, *PAPERS)]
 
 
 def _overview(proxies: list[Proxy]) -> str:

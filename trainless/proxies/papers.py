@@ -144,6 +144,9 @@ PAPERS = {
 BASELINE = "baseline"
 """The key of measures that no paper proposed."""
 
+OWN = "trainless"
+"""The key of measures that were first proposed here."""
+
 
 def cite(key: str) -> str:
     """What a citation key stands for, in its short form; a key of somebody else's proxy stands for itself.
