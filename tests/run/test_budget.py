@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.run.tiny import THIN, TINY, blobs
+from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.learn.recipe import recipe
 from trainless.run import budget
@@ -74,6 +75,8 @@ def test_the_widest_that_fits_is_planned() -> None:
     assert chosen == ladder[0]
     assert numbers.members * numbers.epochs < 40
     assert numbers.search_seconds + numbers.train_seconds < 3.0
+    with pytest.raises(InputError, match=r"a time budget of 2 s is left, and the least takes about .* s here"):
+        plan_within(2.0, ladder[2:], measured, **options)  # type: ignore[arg-type]
 
 
 def test_the_pace_is_measured() -> None:
@@ -81,7 +84,7 @@ def test_the_pace_is_measured() -> None:
     from trainless.engine.measures import ByProxies
 
     task, thin = blobs(), space("nb201", **THIN)
-    pace = budget.pace_of(thin, ByProxies(thin, task, select("params")), task, recipe("default"), "cpu", 0)
+    pace = budget.pace_of(thin, ByProxies(thin, task, select("params")), task, recipe("default"), "cpu", 0, 60.0, 1)
     assert 0 < pace.score < 5
     assert 0 < pace.epoch < 30
 

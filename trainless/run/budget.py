@@ -13,11 +13,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from trainless.core.arch import Arch, Candidate, whole
+from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
 from trainless.engine.executors import InProcess
 from trainless.engine.measures import Measure
@@ -27,7 +29,9 @@ from trainless.search.searcher import Proposal
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space, Supernet
 
-SEARCH, RESERVE = 0.3, 0.08  # shares of a time budget
+SEARCH, RESERVE, PILOT = 0.3, 0.08, 0.03  # shares of a time budget
+TOO_LONG = 1.15  # of a budget that the least may take
+LEAST_STEPS = 100  # of a training, where the preset's epochs have as many
 BATCHES = 4  # trained to time a step
 SAMPLED = 3  # architectures that are timed
 LEAST_EPOCHS, LEAST_EVALUATIONS, LEAST_MEMBERS = 5, 10, 3
@@ -51,8 +55,10 @@ class Pace:
     epoch: float
 
 
-def pace_of(space: Space, measure: Measure, task: Task, recipe: Recipe, device: str, seed: int) -> Pace:
-    """Measure the pace on a few random architectures of a space.
+def pace_of(
+    space: Space, measure: Measure, task: Task, recipe: Recipe, device: str, seed: int, seconds: float, workers: int
+) -> Pace:
+    """Measure the pace on a few random architectures of a space, on fewer where they are slow for the budget.
 
     Args:
         space: The space.
@@ -61,15 +67,26 @@ def pace_of(space: Space, measure: Measure, task: Task, recipe: Recipe, device: 
         recipe: How members are trained.
         device: Where they are.
         seed: Which architectures.
+        seconds: The budget.
+        workers: Processes.
     """
     random = np.random.default_rng(seed)
     archs = [sample(space, random) for _ in range(SAMPLED)]
-    scores = [_seconds(measure, arch) for arch in (archs[0], *archs)][1:]
-    pruning = 0.0
-    if isinstance(space, Supernet):
-        region = whole(space.decisions)
-        pruning = REGIONS * prunings(space) * _seconds(measure, region)
-    return Pace(float(np.mean(scores)), pruning, epoch_seconds(space, archs, task, recipe, device))
+    scores = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], PILOT * seconds)
+    score, pruning = float(np.mean(scores[1:] or scores)), 0.0
+    if isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * workers:
+        pruning = REGIONS * prunings(space) * _seconds(measure, whole(space.decisions))
+    return Pace(score, pruning, epoch_seconds(space, archs, task, recipe, device, PILOT * seconds))
+
+
+def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[float]:
+    """Measure one after the other until they have taken so many seconds; the first in any case."""
+    start, found = time.monotonic(), []
+    for measure in measurements:
+        found.append(measure())
+        if time.monotonic() - start > most:
+            break
+    return found
 
 
 def prunings(space: Space) -> int:
@@ -88,18 +105,24 @@ def prunings(space: Space) -> int:
     return total
 
 
-def epoch_seconds(space: Space, archs: Sequence[Arch], task: Task, recipe: Recipe, device: str) -> float:
-    """Mean seconds of an epoch, from a few batches of each arch, after a warm-up with the first one."""
+def epoch_seconds(
+    space: Space, archs: Sequence[Arch], task: Task, recipe: Recipe, device: str, most: float = math.inf
+) -> float:
+    """Mean seconds of an epoch, from the second pass over a few batches with each arch; within ``most`` seconds."""
     part, valid = task.part("train"), task.part("valid")
     steps = math.ceil(len(part) / recipe.batch)
     cut = slice(0, min(steps, BATCHES) * recipe.batch)
     few = Part(part.x[cut], part.y[cut])
     small = replace(task, train=few, valid=Part(valid.x[:2], valid.y[:2]), fingerprint="pilot")
     once = replace(recipe, epochs=2, patience=0, warmup=0, class_weights="none")
+
+    def timed(arch: Arch) -> float:
+        return train(space.build(arch, task), small, once, device=device).history[-1].seconds
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        took = [train(space.build(arch, task), small, once, device=device).history[-1].seconds for arch in archs]
+        took = _repeated([partial(timed, arch) for arch in archs], most)
     finally:
         torch.set_num_threads(threads)
     checked = 1 + len(valid) / (3 * len(part))  # validation is a forward pass, a third of a step
@@ -155,7 +178,13 @@ def search_numbers(
 
 
 def training_numbers(
-    epoch: float, seconds: float, members: int, baseline: int, epochs: int, workers: int
+    epoch: float,
+    seconds: float,
+    members: int,
+    baseline: int,
+    epochs: int,
+    workers: int,
+    least_epochs: int = LEAST_EPOCHS,
 ) -> tuple[int, int, int, float]:
     """Members, members of the baseline, epochs, and the seconds of it all.
 
@@ -170,6 +199,7 @@ def training_numbers(
         baseline: The most members of the baseline.
         epochs: The most epochs.
         workers: Processes, each training one member at a time.
+        least_epochs: The fewest epochs.
 
     Example:
         >>> training_numbers(1.0, 1000.0, 5, 0, 60, 1)
@@ -187,11 +217,11 @@ def training_numbers(
         return members, baseline, epochs, rounds(members + baseline) * epochs * slower
     share = 1 + baseline / members
     affordable = max(1.0, room * workers / slower)
-    least = LEAST_MEMBERS if affordable >= LEAST_MEMBERS * LEAST_EPOCHS else 1
+    least = LEAST_MEMBERS if affordable >= LEAST_MEMBERS * least_epochs else 1
     few = min(members, max(least, round(math.sqrt(affordable / share * members / epochs))))
     fewer = round(baseline * few / members) if few > least else 0
     turns = rounds(few + fewer)
-    number = min(epochs, max(LEAST_EPOCHS, math.floor(room / (turns * slower))))
+    number = min(epochs, max(least_epochs, math.floor(room / (turns * slower))))
     return few, fewer, number, turns * number * slower
 
 
@@ -206,6 +236,7 @@ def plan_within(
     baseline: int,
     epochs: int,
     workers: int,
+    least_epochs: int = LEAST_EPOCHS,
 ) -> tuple[Space, Pace, Numbers]:
     """The widest space at which everything that is wanted fits, or the thinnest with less of it.
 
@@ -219,6 +250,10 @@ def plan_within(
         baseline: The most of the baseline.
         epochs: The most epochs.
         workers: Processes.
+        least_epochs: The fewest epochs.
+
+    Raises:
+        InputError: Not even the least fits.
     """
     start = time.monotonic()
     chosen: tuple[Space, Pace, Numbers] | None = None
@@ -226,7 +261,9 @@ def plan_within(
         pace = measured(space)
         left = seconds * (1 - RESERVE) - (time.monotonic() - start)
         number, prune, search = search_numbers(pace, SEARCH * left, searches, evaluations, workers)
-        few, fewer, rounds, training = training_numbers(pace.epoch, left - search, members, baseline, epochs, workers)
+        few, fewer, rounds, training = training_numbers(
+            pace.epoch, left - search, members, baseline, epochs, workers, least_epochs
+        )
         numbers = Numbers(number, prune, few, fewer, rounds, search, training)
         whole_wish = (few, fewer, rounds) == (members, baseline, epochs)
         if chosen is None or whole_wish:
@@ -235,4 +272,24 @@ def plan_within(
             break
     if chosen is None:
         raise ValueError("a ladder has at least one space")
+    numbers, pilot = chosen[2], time.monotonic() - start
+    least = pilot + numbers.search_seconds + numbers.train_seconds
+    if least > TOO_LONG * seconds:
+        raise InputError(
+            f"a time budget of {seconds:.0f} s is left, and the least takes about {least:.0f} s here: give"
+            f" --time-budget {math.ceil(least / 54)}m, thinner networks with --space-args, or smaller inputs"
+        )
     return chosen
+
+
+def least_epochs(task: Task, recipe: Recipe) -> int:
+    """The fewest epochs of a plan: five, or as few as make a hundred steps on large data.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> from trainless.tasks import task
+        >>> least_epochs(task("digits"), recipe("default"))
+        5
+    """
+    steps = math.ceil(len(task.part("train")) / recipe.batch)
+    return max(1, min(LEAST_EPOCHS, recipe.epochs, math.ceil(LEAST_STEPS / steps)))

@@ -16,7 +16,7 @@ from trainless.engine.measures import ByProxies
 from trainless.learn.files import VERSION, read_json, write_json
 from trainless.learn.recipe import Recipe, recipe_from_json
 from trainless.ranking import ranking as named_ranking
-from trainless.run.budget import RESERVE, epoch_seconds, pace_of, plan_within, training_numbers
+from trainless.run.budget import PILOT, RESERVE, epoch_seconds, least_epochs, pace_of, plan_within, training_numbers
 from trainless.run.held import Held, hold_back
 from trainless.run.presets import Preset, Trial, recipe_of, trials, widest
 from trainless.run.winners import Winner, architectures, scored_samples
@@ -116,6 +116,8 @@ def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe:
             recipe,
             wish.device,
             wish.seed,
+            seconds,
+            wish.workers,
         ),
         searches=preset.searches,
         evaluations=preset.evaluations,
@@ -123,6 +125,7 @@ def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe:
         baseline=preset.baseline,
         epochs=recipe.epochs,
         workers=wish.workers,
+        least_epochs=least_epochs(task, recipe),
     )
     chosen = trials(preset, space, wish.seed, numbers.evaluations)
     if not numbers.prune:
@@ -155,11 +158,12 @@ def settle(
         return plan
     found = architectures(winners, plan.space, TIMED, distinct=wish.preset.distinct)
     most = recipe_of(wish.preset, task).epochs
-    seconds = epoch_seconds(plan.space, [arch for _, arch in found], held.task, plan.recipe, wish.device)
+    archs = [arch for _, arch in found]
+    seconds = epoch_seconds(plan.space, archs, held.task, plan.recipe, wish.device, PILOT * wish.seconds)
     left = wish.seconds * (1 - RESERVE / 2) - elapsed()
     preset = wish.preset
     members, baseline, epochs, expected = training_numbers(
-        seconds, left, preset.members, preset.baseline, most, wish.workers
+        seconds, left, preset.members, preset.baseline, most, wish.workers, least_epochs(task, plan.recipe)
     )
     measured = {"epoch": seconds, "left": left, "expected": expected}
     settled = dataclasses.replace(

@@ -144,9 +144,9 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
 
 def _late(work: Work, spent: Callable[[], float], began: float, trained: int) -> bool:
     """Whether one more member, taking as long as those before, would end too late; once so, it is kept so."""
-    if work.wish.seconds is None:
+    if work.wish.seconds is None or not trained:
         return False
-    one = (spent() - began) / math.ceil(trained / work.wish.workers) if trained else 0.0
+    one = (spent() - began) / math.ceil(trained / work.wish.workers)
     if spent() + one > LATE * work.wish.seconds:
         (work.folder / LATE_MARK).touch()
     return (work.folder / LATE_MARK).exists()
