@@ -153,7 +153,7 @@ class Numbers:
 def search_numbers(
     pace: Pace, seconds: float, searches: int, evaluations: int, workers: int
 ) -> tuple[int, bool, float]:
-    """Evaluations of each learning search, whether to prune as well, and the seconds of it all.
+    """Evaluations of each learning search, whether to prune as well (in half the time at most), and the seconds of it all.
 
     Args:
         pace: This machine's.
@@ -170,7 +170,7 @@ def search_numbers(
     starts = START if workers > 1 else 0.0
     score, pruning = slower * pace.score / workers, slower * pace.pruning / workers + starts * (pace.pruning > 0)
     least = searches * 2 * (LEAST_EVALUATIONS * score + starts)
-    prune = 0 < searches * pruning <= max(0.0, seconds - least)
+    prune = 0 < searches * pruning <= max(0.0, min(seconds / 2, seconds - least))
     left = seconds - prune * searches * pruning - 2 * searches * starts
     number = math.floor(left / (2 * searches * score) + 1e-9)
     number = min(evaluations, max(LEAST_EVALUATIONS, number // 10 * 10))
