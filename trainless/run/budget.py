@@ -153,7 +153,7 @@ class Numbers:
 def search_numbers(
     pace: Pace, seconds: float, searches: int, evaluations: int, workers: int
 ) -> tuple[int, bool, float]:
-    """Evaluations of each learning search, whether to prune as well (in half the time at most), and the seconds of it all.
+    """Evaluations of each learning search, whether to prune too (in half the time at most), and the seconds of it all.
 
     Args:
         pace: This machine's.
