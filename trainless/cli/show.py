@@ -66,14 +66,19 @@ def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
         >>> measured(Sizes(), (0, 0, 0, 0, 0), Task.noise((3, 32, 32)))
         {'parameters': 11714, 'multiply-accumulates': 4481104, 'depth': 15, 'parameter tensors': 66}
     """
-    from trainless.core.errors import InputError, Unscorable
-    from trainless.engine.subjects import seeded
+    from trainless.core.errors import InputError, TrainlessError, Unscorable
+    from trainless.engine.subjects import one_line, seeded
     from trainless.probe.counts import count
     from trainless.probe.depth import depth
     from trainless.spaces.protocol import Counted
 
-    with seeded(0):
-        net = space.build(arch, task)
+    try:
+        with seeded(0):
+            net = space.build(arch, task)
+    except TrainlessError:
+        raise
+    except Exception as error:
+        raise InputError(f"{space.name}: building {arch} failed ({one_line(error)}): mend the space's build") from error
     dtype = task.batch(1, seed=0)[0].dtype
     try:
         layers = depth(net, task.input_shape, dtype)
