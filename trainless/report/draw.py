@@ -25,8 +25,10 @@ _COLOURS = {
 }
 
 
-def svg(space: Space, arch: Arch, task: Task | None = None) -> str:
+def svg(space: Space, arch: Arch, task: Task | None = None, *, compact: bool = False) -> str:
     """A drawing of an arch as SVG; with a task, its parameters and FLOPs are written above.
+
+    A compact one has no heading and shorter arrows, for a page that has many.
 
     Example:
         >>> from trainless.spaces.sizes import Sizes
@@ -34,7 +36,7 @@ def svg(space: Space, arch: Arch, task: Task | None = None) -> str:
         >>> picture.startswith("<svg"), "24 channels" in picture
         (True, True)
     """
-    return to_svg(scene(space, arch, task))
+    return to_svg(scene(space, arch, task, compact=compact))
 
 
 def png(space: Space, arch: Arch, path: str | Path, task: Task | None = None, *, scale: float = 2) -> None:
@@ -42,20 +44,22 @@ def png(space: Space, arch: Arch, path: str | Path, task: Task | None = None, *,
     to_png(scene(space, arch, task), Path(path), scale)
 
 
-def scene(space: Space, arch: Arch, task: Task | None = None) -> Scene:
+def scene(space: Space, arch: Arch, task: Task | None = None, *, compact: bool = False) -> Scene:
     """The drawing before it is written: a heading, then the space's sketches below each other."""
     require_arch(space, arch)
     sketch: Sketch = space.sketch(arch) if isinstance(space, Drawable) else (_plain(space, arch),)
-    shapes: list[Shape] = [Words(_MARGIN, _MARGIN, space.name, 16, anchor="start")]
-    top, width = _MARGIN + 24, text_width(space.name, 16)
+    shapes: list[Shape] = [] if compact else [Words(_MARGIN, _MARGIN, space.name, 16, anchor="start")]
+    top, width = (_MARGIN / 2, 0.0) if compact else (_MARGIN + 24, text_width(space.name, 16))
     if task is not None and isinstance(space, Counted):
         counts = space.counts(arch, task)
         line = f"{counts.params:,} parameters, {counts.flops / 1e6:,.2f} M multiply–accumulates on {task.name}"
         shapes.append(Words(_MARGIN, top, line, _SMALL, anchor="start"))
         top, width = top + 22, max(width, text_width(line, _SMALL))
     for part in sketch:
-        shapes.append(Words(_MARGIN, top, part.title, _SMALL, "#6b7280", "start"))
-        drawn, size = _chain(part, top + 16) if isinstance(part, Chain) else _graph(part, top + 16)
+        if not compact or len(sketch) > 1:
+            shapes.append(Words(_MARGIN, top, part.title, _SMALL, "#6b7280", "start"))
+            top += 16
+        drawn, size = _chain(part, top) if isinstance(part, Chain) else _graph(part, top, 36 if compact else 84)
         shapes += drawn
         top, width = size[1] + 24, max(width, size[0] - _MARGIN)
     return Scene(width + 2 * _MARGIN, top, tuple(shapes), f"{space.name}: {space.format(arch)}")
@@ -88,7 +92,7 @@ def _chain(chain: Chain, top: float) -> tuple[list[Shape], Point]:
     return shapes, (_MARGIN + width, top)
 
 
-def _graph(graph: Graph, top: float) -> tuple[list[Shape], Point]:
+def _graph(graph: Graph, top: float, slack: float = 84) -> tuple[list[Shape], Point]:
     """Columns from left to right; returns the shapes and the lower right corner."""
     layout = arrange(graph)
     nodes = {node.key: node for node in graph.nodes}
@@ -99,7 +103,7 @@ def _graph(graph: Graph, top: float) -> tuple[list[Shape], Point]:
     for edge, route in layout.routes:
         if edge.label and len(route) == 2:
             column = column_of[edge.source]
-            gaps[column] = max(gaps[column], text_width(edge.label, _SMALL) + 84)
+            gaps[column] = max(gaps[column], text_width(edge.label, _SMALL) + slack)
     rows = max(map(len, layout.columns))
     places: dict[str, Point] = {}
     half: dict[str, float] = {}

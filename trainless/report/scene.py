@@ -14,7 +14,8 @@ Point: TypeAlias = tuple[float, float]
 INK, LINE, PAPER = "#1f2430", "#6b7280", "#ffffff"
 _FONT = "Helvetica, Arial, sans-serif"
 _PLAIN = str.maketrans({"×": "x", "→": "->", "–": "-", "…": "..."})
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BIDI = "\u202a-\u202e\u2066-\u2069"  # would turn the text after it around
+_FORBIDDEN = re.compile(f"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[{_BIDI}]")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def to_svg(scene: Scene) -> str:
     size = f'width="{_n(scene.width)}" height="{_n(scene.height)}" viewBox="0 0 {_n(scene.width)} {_n(scene.height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{_FONT}" role="img">',
-        f"<title>{_safe(scene.title)}</title>",
+        f"<title>{safe(scene.title)}</title>",
         f'<rect width="100%" height="100%" fill="{PAPER}"/>',
         *(_element(shape) for shape in scene.shapes),
         "</svg>",
@@ -94,8 +95,14 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _safe(text: str) -> str:
-    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;"})
+def safe(text: str) -> str:
+    """Text that stands as itself in SVG and HTML, also within quotes.
+
+    Example:
+        >>> safe("<b>")
+        '&lt;b&gt;'
+    """
+    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;", "'": "&#39;"})
 
 
 def _element(shape: Shape) -> str:
@@ -104,7 +111,7 @@ def _element(shape: Shape) -> str:
         return f'<rect {place} rx="6" fill="{shape.fill}" stroke="{shape.stroke}"/>'
     if isinstance(shape, Words):
         place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}" fill="{shape.colour}"'
-        return f'<text {place} text-anchor="{shape.anchor}" dominant-baseline="central">{_safe(shape.text)}</text>'
+        return f'<text {place} text-anchor="{shape.anchor}" dominant-baseline="central">{safe(shape.text)}</text>'
     path = f"M{_pair(shape.points[0])}" + "".join(
         f" C{' '.join(_pair(point) for point in curve[1:])}" for curve in _curves(shape)
     )

@@ -1,0 +1,284 @@
+"""The top of a report: what there is and how far it can be trusted, in words that need no explanation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainless.learn.deferral import clopper_pearson
+from trainless.report.contents import Contents, Json
+from trainless.report.costs import instead_seconds
+from trainless.report.markup import Content, Markup, duration, figure, joined, percent, tag
+from trainless.report.page import Section
+
+FEW = 100  # test cases, below which intervals are called wide
+
+
+def headline(contents: Contents) -> Section:
+    """A summary for somebody who will not read further."""
+    parts: list[Content] = [tag("p", _what(contents)), tag("p", _how_good(contents))]
+    test = contents.test
+    if test is not None:
+        parts.append(tag("p", _doubt(contents, test)))
+    parts.append(tag("p", _spent(contents)))
+    parts.append(tag("div", *_facts(contents), class_="facts"))
+    parts.append(tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions"))
+    return Section("summary", "In short", tuple(parts))
+
+
+def inputs_in_words(shape: list[int]) -> str:
+    """What one case is.
+
+    Example:
+        >>> inputs_in_words([1, 28, 28]), inputs_in_words([12, 1000])
+        ('an image of 28 × 28 pixels', 'a signal of 1,000 values in 12 leads')
+    """
+    channels, *sizes = shape
+    size = " × ".join(f"{each:,}" for each in sizes)
+    if len(sizes) == 1:
+        return f"a signal of {size} values" + (f" in {channels} leads" if channels > 1 else "")
+    if len(sizes) == 2:
+        return f"an image of {size} pixels" + (f" with {channels} channels" if channels > 1 else "")
+    if len(sizes) == 3:
+        return f"a volume of {size} voxels" + (f" with {channels} channels" if channels > 1 else "")
+    return f"{channels:,} numbers"
+
+
+def _what(contents: Contents) -> str:
+    task, count = contents.summary["task"], len(contents.ensemble["members"])
+    names = contents.classes
+    aim = f"which of {len(names)} classes it belongs to" if names else "its value"
+    if 2 <= len(names) <= 6:
+        aim = "whether it is " + ", ".join(names[:-1]) + f" or {names[-1]}"
+    who = (
+        "One small neural network, chosen for these data, looks"
+        if count == 1
+        else (f"{count} small neural networks, chosen for these data, together look")
+    )
+    aims = f"{inputs_in_words(task['input_shape'])} and say{'s' * (count == 1)} {aim}"
+    return f"{who} at {aims}. {'It' if count == 1 else 'They'} learnt from {task['samples']['train']:,} cases."
+
+
+def _how_good(contents: Contents) -> str:
+    test = contents.test
+    if test is None:
+        return "There was no test part: how good it is on cases that it has never seen is not known."
+    if contents.classes:
+        right, n = right_of(contents), test["samples"]
+        low, high = clopper_pearson(right, n)
+        return (
+            f"On {n:,} cases that it had never seen it was right in {right:,} ({percent(right / n)};"
+            f" with 95 % confidence between {percent(low)} and {percent(high)} for cases like these). Always saying"
+            f" “{_usual(contents)[0]}” would have been right in {_usual(contents)[1]:,}."
+        )
+    mae, r2 = test["ensemble"]["mae"], test["ensemble"]["r2"]
+    return (
+        f"On {test['samples']:,} cases that it had never seen it was off by {figure(mae['value'])} on average (95 %"
+        f" interval {figure(mae['low'])} to {figure(mae['high'])}); it explains {_explained(r2['value'])} of the"
+        " variance."
+    )
+
+
+def _explained(r2: float | None) -> str:
+    return "an unknown share" if r2 is None else percent(r2) if r2 > 0 else "none"
+
+
+def _usual(contents: Contents) -> tuple[str, int]:
+    """The most frequent class of the test part, and how often it is there."""
+    counts = np.bincount(contents.predictions["y"], minlength=len(contents.classes))
+    return contents.classes[int(counts.argmax())], int(counts.max())
+
+
+def right_of(contents: Contents) -> int:
+    """How many test cases the ensemble had right."""
+    return int((contents.predictions["label"] == contents.predictions["y"]).sum())
+
+
+def _doubt(contents: Contents, test: Json) -> str:
+    said = []
+    if "deferral" in test:
+        said.append(deferral_in_words(test["deferral"], contents.settings["accuracy"]))
+    if "sets" in test:
+        own = test["sets"]
+        said.append(
+            f"For every case it also names a set of possible answers; the truth was in that set in"
+            f" {percent(own['coverage']['value'])} of the test cases (promised: {percent(own['promised'], 0)}), with"
+            f" {own['mean_size']:.2f} answers in it on average."
+        )
+    if "intervals" in test:
+        own = test["intervals"]
+        said.append(
+            f"It gives an interval with every value; the truth was inside in {percent(own['coverage']['value'])} of the"
+            f" test cases (promised: {percent(own['promised'], 0)}), and the interval is {width_in_words(own)}."
+        )
+    return " ".join(said)
+
+
+def width_in_words(own: Json) -> str:
+    """How wide intervals are.
+
+    Example:
+        >>> width_in_words({"mean_width": None}), width_in_words({"mean_width": 2.5})
+        ('without bounds', '2.500 wide on average')
+    """
+    return "without bounds" if own["mean_width"] is None else f"{figure(own['mean_width'])} wide on average"
+
+
+def deferral_in_words(own: Json, asked: float) -> str:
+    """What the rule of referral does, for somebody who will be referred to."""
+    if not own["promised"]:
+        return (
+            f"It cannot promise {percent(asked, 0)} right answers, so by its rule it refers"
+            f" {percent(own['referred'])} of the cases to a person ({own['rule']})."
+        )
+    right, share = own["accuracy"]["value"], percent(own["referred"])
+    held = "that held on the test cases" if own["holds"] else "that did NOT hold on the test cases"
+    if right is None:
+        return f"It refers {share} of the test cases to a person and answers none of them by itself."
+    return (
+        f"When it is in doubt it says so: it refers {share} of the test cases to a person, and of those that it answers"
+        f" {percent(right)} are right. It promises at least {percent(asked, 0)}, and {held}."
+    )
+
+
+def _spent(contents: Contents) -> str:
+    spent = contents.summary["spent"]
+    return (
+        f"To find these networks {spent['evaluations']:,} candidates were judged without training any of them, in"
+        f" {duration(spent['search_seconds'])}; training took {duration(spent['training_seconds'])}. To train every"
+        f" candidate instead would have taken about {duration(instead_seconds(contents))} on the same machine."
+    )
+
+
+def _fact(value: str, what: str, more: str, kind: str = "") -> Markup:
+    return tag("div", tag("b", value, class_=kind or None), tag("span", what), tag("i", more), class_="fact")
+
+
+def _facts(contents: Contents) -> list[Markup]:
+    test = contents.test
+    if test is None:
+        return [_fact("–", "not tested", "the data have no test part")]
+    return _class_facts(contents, test) if contents.classes else _value_facts(test)
+
+
+def _class_facts(contents: Contents, test: Json) -> list[Markup]:
+    right, n = right_of(contents), test["samples"]
+    low, high = clopper_pearson(right, n)
+    facts = [_fact(percent(right / n), "right", f"{right:,} of {n:,} test cases; {percent(low)} to {percent(high)}")]
+    auc = test["ensemble"].get("auc")
+    if auc and auc["value"] is not None:
+        facts.append(
+            _fact(figure(auc["value"]), "area under the ROC curve", f"{figure(auc['low'])} to {figure(auc['high'])}")
+        )
+    if "deferral" in test:
+        own = test["deferral"]
+        asked = percent(contents.settings["accuracy"], 0)
+        more = f"{percent(own['accuracy']['value'])} right on the rest; {asked} asked for"
+        more = more if own["promised"] else f"no promise of {asked} is possible"
+        facts.append(
+            _fact(
+                percent(own["referred"]),
+                "referred to a person",
+                more,
+                "good" if own["holds"] and own["promised"] else "bad",
+            )
+        )
+    if "sets" in test:
+        own = test["sets"]
+        more = f"{percent(own['promised'], 0)} promised; {own['mean_size']:.2f} answers on average"
+        kind = "good" if kept(own) else "bad"
+        facts.append(_fact(percent(own["coverage"]["value"]), "of the sets hold the truth", more, kind))
+    return facts
+
+
+def _value_facts(test: Json) -> list[Markup]:
+    own = test["ensemble"]
+    facts = [
+        _fact(
+            figure(own["mae"]["value"]),
+            "off on average",
+            f"{figure(own['mae']['low'])} to {figure(own['mae']['high'])}",
+        ),
+        _fact(
+            figure(own["r2"]["value"]), "R², of 1 at best", f"{figure(own['r2']['low'])} to {figure(own['r2']['high'])}"
+        ),
+    ]
+    if "intervals" in test:
+        held = test["intervals"]
+        more = f"{percent(held['promised'], 0)} promised; {width_in_words(held)}"
+        kind = "good" if kept(held) else "bad"
+        facts.append(_fact(percent(held["coverage"]["value"]), "of the intervals hold the truth", more, kind))
+    return facts
+
+
+def kept(promise: Json) -> bool:
+    """Whether the coverage that was found is compatible with what was promised.
+
+    Example:
+        >>> kept({"promised": 0.9, "coverage": {"value": 0.88, "low": 0.8, "high": 0.94}})
+        True
+    """
+    return bool(promise["coverage"]["high"] is None or promise["coverage"]["high"] >= promise["promised"])
+
+
+def cautions(contents: Contents) -> list[Content]:
+    """What a reader has to know before trusting the numbers."""
+    test, summary = contents.test, contents.summary
+    found: list[Content] = [f"About the data: {note}." for note in summary["task"]["notes"]]
+    if test is not None:
+        if test["samples"] < FEW:
+            found.append(f"There are only {test['samples']} test cases: look at the intervals, not at the values.")
+        found += _broken(test)
+        if contents.classes:
+            name, count = _usual(contents)
+            if right_of(contents) <= count:
+                found.append(f"It is right no more often than always saying “{name}”.")
+            if "sets" in test and test["sets"]["mean_size"] >= len(contents.classes):
+                found.append(
+                    "The sets name every class, so they say nothing: too few cases were kept for this promise."
+                )
+            there = np.unique(contents.predictions["y"])
+            missing = [name for number, name in enumerate(contents.classes) if number not in there]
+            if missing:
+                shown = ", ".join(missing[:8]) + (" and more" if len(missing) > 8 else "")
+                found.append(f"No test case is of class {shown}: nothing is known about it.")
+        drift: Any = test.get("drift")
+        if drift and drift["warn"]:
+            found.append(f"The test cases look unlike the training data: {drift['text']}.")
+    for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
+        found.append(f"Member {name}: {reason}.")
+    found.append(
+        "All of this was found on cases from the same source as the training data. Other devices, places or patients"
+        " have to be tested for themselves."
+    )
+    return found
+
+
+def _broken(test: Json) -> list[str]:
+    found = []
+    if "deferral" in test and test["deferral"]["promised"] and not test["deferral"]["holds"]:
+        found.append("The rule of referral did not keep its promise on the test cases.")
+    if "intervals" in test and test["intervals"]["mean_width"] is None:
+        found.append("The intervals have no bounds, so they say nothing: too few cases were kept for this promise.")
+    for kind, word in (("sets", "prediction sets"), ("intervals", "intervals")):
+        if kind in test and not kept(test[kind]):
+            found.append(f"The {word} hold the truth less often than promised on the test cases.")
+    return found
+
+
+def search_headline(contents: Contents) -> Section:
+    """The top of a report of a search alone."""
+    one = contents.searches[0]
+    distinct = len(set(one.candidates))
+    text = (
+        f"{one.evaluations:,} candidates ({distinct:,} different ones) of {contents.settings['space']} were looked at"
+        f" by {one.searcher} in {duration(one.seconds)}, none of them trained, for the task"
+        f" {contents.settings['task']['name']}."
+    )
+    facts = [
+        _fact(f"{one.evaluations:,}", "candidates", f"{distinct:,} different ones"),
+        _fact(duration(one.seconds), "spent", "without training"),
+        _fact(one.ranking or ", ".join(one.directions), "judged by", f"seed {one.seed}"),
+    ]
+    return Section("summary", "In short", (tag("p", text), tag("div", joined(facts), class_="facts")))
