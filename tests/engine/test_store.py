@@ -4,6 +4,7 @@ import math
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,49 @@ def test_the_default_place_can_be_moved(tmp_path: Path, monkeypatch: pytest.Monk
     assert default_path().name == "scores.sqlite"
     with open_store("none") as nothing:
         assert nothing is None
+
+
+def test_whoever_finds_it_locked_waits_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("trainless.engine.store_sqlite.BUSY_SECONDS", 0.1)
+    with SqliteStore(tmp_path / "scores.sqlite") as store:
+        other = sqlite3.connect(tmp_path / "scores.sqlite", isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.8, lambda: other.execute("COMMIT")).start()
+        store.keep([(KEY, Result(2.5, "ok", 1.0, 1.0))])
+        assert KEY in store.find([KEY])
+        assert any("another process is writing to" in message for message in caplog.messages)
+        monkeypatch.setattr("trainless.engine.store_sqlite.WAIT_SECONDS", 0.3)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(InputError, match=r"another process has been writing to .* everything so far is kept"):
+            store.keep([(KEY._replace(arch="b"), Result(2.5, "ok", 1.0, 1.0))])
+        other.execute("ROLLBACK")
+        other.close()
+
+
+FILLER = """
+import resource, sys
+from trainless.core.errors import InputError
+from trainless.engine.store import Key, Result, SqliteStore
+with SqliteStore(sys.argv[1]) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    try:
+        for batch in range(10_000):
+            keys = [Key("space", f"{batch},{number}" * 20, "snip", 1, "own", "cafe", 0) for number in range(100)]
+            store.keep([(key, Result(1.0, "ok", 1.0, 1.0)) for key in keys])
+    except InputError as error:
+        print(batch * 100, error)
+"""
+
+
+def test_a_full_disk_stops_cleanly_and_keeps_everything(tmp_path: Path) -> None:
+    """A process that may write a megabyte per file is told by the system what a full disk tells it."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILLER, str(tmp_path / "scores.sqlite")], capture_output=True, text=True, check=True
+    )
+    kept, _, said = done.stdout.partition(" ")
+    assert "free some space on its disk; everything so far is kept, and the same command goes on" in said
+    with SqliteStore(tmp_path / "scores.sqlite") as store:
+        assert sum(count.scores for count in store.counts()) == int(kept) > 0
+        store.keep([(KEY, Result(2.5, "ok", 1.0, 1.0))])

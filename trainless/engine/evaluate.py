@@ -6,7 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +18,7 @@ from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.engine.asked import Init, data_for, init_named, require_room, seed_list, select, setting_for
 from trainless.engine.data import Batch, Data
-from trainless.engine.store import Key, Result, SqliteStore, Store
+from trainless.engine.store import Key, Result, Store, store_at, turns
 from trainless.engine.subjects import Adapter, Subject, one_line, subjects_of
 from trainless.engine.timing import forward_backward_ms, timed
 from trainless.probe.probe import Probe, exact_products
@@ -61,7 +61,8 @@ def score(
         init: ``"own"``: the network as it is (an arch: built by PyTorch's rules), on the batch as it is;
             ``"paper"``: each proxy's published initialisation, inputs, batch and network size.
         adapter: Picks the one tensor of logits or values from a network's tuple or dict of outputs.
-        store: Where to look for and keep scores: a store or a path; None keeps nothing.
+        store: Where to look for and keep scores: a store, a path or ``postgresql://…``; None keeps
+            nothing.
         device: Where to build the networks of a space; a given network stays where it is.
 
     Example:
@@ -76,7 +77,7 @@ def score(
     chosen = select(proxies)
     data = data_for(batch, task, subjects, device)
     numbers = seed_list(seed, seeds)
-    with nullcontext(store) if not isinstance(store, (str, os.PathLike)) else SqliteStore(os.fspath(store)) as keeper:
+    with nullcontext(store) if not isinstance(store, (str, os.PathLike)) else store_at(store) as keeper:
         records = list(evaluate(subjects, data, chosen, numbers, init=init, store=keeper))
     return in_order(records, subjects, chosen)
 
@@ -140,16 +141,24 @@ class _Evaluation:
     networks: dict[tuple[str, int], tuple[nn.Module, Target]] = field(default_factory=dict)
 
     def records(self, proxies: Sequence[Proxy]) -> Iterator[Record]:
-        """One record per proxy: first what is known, then the rest, grouped by the point that they share."""
+        """One record per proxy: what is known, what is ours to compute, and what others are computing meanwhile."""
+        if self.store is None:
+            yield from self._computed(proxies, {})
+            return
         keys = self._keys(proxies)
-        known = self.store.find(keys.values()) if self.store else {}
+        named = {keys[proxy.name]: proxy for proxy in proxies}
+        with closing(turns(self.store, named)) as rounds:
+            for known, mine in rounds:
+                for key, result in known.items():
+                    yield self._record(named[key], result)
+                yield from self._computed([named[key] for key in mine], keys)
+
+    def _computed(self, proxies: Sequence[Proxy], keys: dict[str, Key]) -> Iterator[Record]:
+        """One record per proxy, grouped by the point that they share; each is kept as soon as it is there."""
         groups: dict[tuple[object, ...], list[Proxy]] = {}
         for proxy in proxies:
-            if self.store and keys[proxy.name] in known:
-                yield self._record(proxy, known[keys[proxy.name]])
-            else:
-                setting = self._setting(proxy)
-                groups.setdefault((setting.network, setting.batch), []).append(proxy)
+            setting = self._setting(proxy)
+            groups.setdefault((setting.network, setting.batch), []).append(proxy)
         for group in groups.values():
             for proxy, tally in self._group(group):
                 result = tally.result()
@@ -191,8 +200,6 @@ class _Evaluation:
         return Probe.of(net, (x, y), target, seed, private=True)
 
     def _keys(self, proxies: Sequence[Proxy]) -> dict[str, Key]:
-        if self.store is None:
-            return {}
         space, arch = self.subject.identity(self.data, self.seed)
         return {
             proxy.name: Key(

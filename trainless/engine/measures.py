@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from trainless.core.task import Task
 from trainless.engine.asked import Init, select
 from trainless.engine.data import Data
 from trainless.engine.evaluate import evaluate
-from trainless.engine.store import Key, Result, SqliteStore
+from trainless.engine.store import Key, Result, Store, store_at, turns
 from trainless.engine.subjects import Member, one_line
 from trainless.proxies.proxy import Proxy, registry
 from trainless.search.searcher import Floats, Proposal
@@ -87,7 +88,7 @@ class ByProxies:
         init: As in :func:`trainless.score`.
         batch: Samples per batch; 0 leaves it to the setting.
         device: Where to build the networks.
-        store: Path of the store; empty keeps nothing.
+        store: The store, as :func:`trainless.engine.store.store_at` takes it; empty keeps nothing.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -113,12 +114,12 @@ class ByProxies:
         self._data = Data(task, size=batch, device=torch.device(device))
         self._seed, self._init, self._path = seed, init, store
         self._proxies: list[Proxy] | None = list(proxies)
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
 
     def __call__(self, proposal: Proposal) -> Outcome:
         """Score an arch or a region; what the store knows is not computed again."""
         if self._path and self._store is None:
-            self._store = SqliteStore(self._path)
+            self._store = store_at(self._path)
         subject = Member(self.space, proposal.candidate)
         records = evaluate(
             [subject], self._data, self._found(), [self._seed], init=self._init, store=self._store, fbe=False
@@ -171,7 +172,7 @@ class ByFunction:
         task: Fingerprint of the data that the value depends on.
         higher_is_better: The direction.
         seed: The seed that the value depends on.
-        store: Path of the store; empty keeps nothing.
+        store: The store, as :func:`trainless.engine.store.store_at` takes it; empty keeps nothing.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -194,7 +195,7 @@ class ByFunction:
         self.higher_is_better: Mapping[str, bool] = {name: higher_is_better}
         self._name, self._function, self._path = name, function, store
         self._space, self._task, self._seed = key(space), task, seed
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
 
     def __call__(self, proposal: Proposal) -> Outcome:
         """Call the function, unless the store knows."""
@@ -203,17 +204,18 @@ class ByFunction:
             *(f"fidelity={proposal.fidelity!r}", self._task, self._seed),
         )
         if self._path and self._store is None:
-            self._store = SqliteStore(self._path)
-        known = self._store.find([where]) if self._store else {}
-        if where in known:
-            result = known[where]
-        else:
-            value = float(self._function(proposal.arch, proposal.fidelity))
-            status = "ok" if math.isfinite(value) else f"the value is {value}, not a finite number"
-            result = Result(value if math.isfinite(value) else math.nan, status, math.nan, math.nan)
-            if self._store:
+            self._store = store_at(self._path)
+        with closing(turns(self._store, [where])) as rounds:
+            known, _ = next(rounds)
+            result = known[where] if where in known else self._called(proposal)
+            if self._store and where not in known:
                 self._store.keep([(where, result)])
         return Outcome({self._name: result.value}, {} if result.status == "ok" else {self._name: result.status})
+
+    def _called(self, proposal: Proposal) -> Result:
+        value = float(self._function(proposal.arch, proposal.fidelity))
+        status = "ok" if math.isfinite(value) else f"the value is {value}, not a finite number"
+        return Result(value if math.isfinite(value) else math.nan, status, math.nan, math.nan)
 
     def close(self) -> None:
         """Close the store."""

@@ -1,0 +1,136 @@
+"""Runs that live in a store: their configuration, their trajectory line by line, and their leaderboard.
+
+Any machine sees them live, and any machine can go on with them; only one at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import NamedTuple
+
+from trainless.engine.store_claims import FIRST_PAUSE, LONGEST_PAUSE, Claims, log
+from trainless.engine.store_keys import StoreError
+from trainless.engine.store_schema import Cursor, Database, Rows
+
+LONGEST_NAME = 200
+RUN = 0  # the context of claims on runs
+LOCAL_PATIENCE = 2.0
+PAGE = 500
+
+_ALL = (
+    "SELECT r.name, r.configuration, r.leaderboard, (SELECT count(*) FROM steps s WHERE s.run = r.name), r.changed"
+    " FROM runs r ORDER BY r.name"
+)
+_ONE = (
+    "SELECT r.name, r.configuration, r.leaderboard, (SELECT count(*) FROM steps s WHERE s.run = r.name), r.changed"
+    " FROM runs r WHERE r.name = ?"
+)
+_SAVE = (
+    "INSERT INTO runs VALUES (?, ?, '', now_seconds())"
+    " ON CONFLICT (name) DO UPDATE SET configuration = excluded.configuration, changed = excluded.changed"
+)
+_PUBLISH = "UPDATE runs SET leaderboard = ?, changed = now_seconds() WHERE name = ?"
+_TOUCH = "UPDATE runs SET changed = now_seconds() WHERE name = ?"
+_APPEND = "INSERT INTO steps VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_LINES = "SELECT number, line FROM steps WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+
+
+class RunEntry(NamedTuple):
+    """A run: its configuration as JSON, its leaderboard as CSV, the lines of its trajectory, and its last change."""
+
+    name: str
+    configuration: str
+    leaderboard: str
+    lines: int
+    changed: float
+
+
+class Runs:
+    """The runs of a store.
+
+    Args:
+        database: Where they are.
+        claims: What this process holds.
+        lease: Seconds after which a run whose machine is gone may be gone on with elsewhere.
+
+    Example:
+        >>> from trainless.engine.store import SqliteStore
+        >>> runs = SqliteStore(":memory:").runs
+        >>> runs.save("first", "{}")
+        >>> runs.append("first", 1, ["one", "two"])
+        >>> [entry.lines for entry in runs.all()], list(runs.lines("first", after=1))
+        ([2], ['two'])
+    """
+
+    def __init__(self, database: Database, claims: Claims, lease: float) -> None:
+        self._database, self._claims, self._lease = database, claims, lease
+
+    def all(self) -> list[RunEntry]:
+        """All of them, by name."""
+        return [RunEntry(*row) for row in self._database.read(lambda cursor: cursor.run(_ALL))]
+
+    def find(self, name: str) -> RunEntry | None:
+        """One of them, if it is there."""
+        rows = self._database.read(lambda cursor: cursor.run(_ONE, (name,)))
+        return RunEntry(*rows[0]) if rows else None
+
+    def save(self, name: str, configuration: str) -> None:
+        """Write a run's configuration down; a run that is there gets the new one."""
+        if not 0 < len(name) <= LONGEST_NAME or "\x00" in name:
+            raise StoreError(f"the run name {name!r} was given; expected 1 to {LONGEST_NAME} characters")
+        self._database.write(lambda cursor: cursor.run(_SAVE, (name, configuration)))
+
+    def publish(self, name: str, leaderboard: str) -> None:
+        """Write a run's leaderboard down."""
+        self._database.write(lambda cursor: cursor.run(_PUBLISH, (leaderboard, name)))
+
+    def append(self, name: str, number: int, lines: Sequence[str]) -> None:
+        """Add lines to a trajectory, the first of them as this number; lines that are there stay."""
+        rows = [(name, place, line) for place, line in zip(count(number), lines, strict=False)]
+
+        def work(cursor: Cursor) -> None:
+            cursor.each(_APPEND, rows)
+            cursor.run(_TOUCH, (name,))
+
+        self._database.write(work)
+
+    def lines(self, name: str, after: int = 0) -> Iterator[str]:
+        """The lines of a trajectory after a number, some of them in memory at a time."""
+        while page := self._page(name, after):
+            yield from (line for _, line in page)
+            after = page[-1][0]
+
+    def _page(self, name: str, after: int) -> Rows:
+        return self._database.read(lambda cursor: cursor.run(_LINES, (name, after, PAGE)))
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Keep a run to this process; after a machine was lost, another waits until its claim is void.
+
+        Raises:
+            InputError: A process that lives is working on it.
+        """
+        place, until, said = (RUN, name), time.monotonic() + self._patience(), False
+        pause = FIRST_PAUSE
+        while not self._claims.take([place]):
+            if time.monotonic() > until:
+                raise StoreError(
+                    f"another process is working on the run {name!r} in {self._database.shown}: wait for it, or give"
+                    " another --out"
+                )
+            if not said:
+                log.warning("the run %r is held by another process; waiting %.0f s for it", name, self._patience())
+                said = True
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        try:
+            yield
+        finally:
+            self._claims.free([place])
+
+    def _patience(self) -> float:
+        """Somewhat longer than a lease, where leases end by themselves."""
+        return 1.2 * self._lease if self._claims.renewed else LOCAL_PATIENCE
