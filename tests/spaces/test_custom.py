@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.run.search import search
 from trainless.spaces import moves
 from trainless.spaces.custom import Code, load, space_from
 from trainless.spaces.protocol import Space, key
@@ -192,9 +194,10 @@ def test_check_space_says_what_is_wrong(space: Wrong, message: str) -> None:
     [
         ("nb201", "does not name a space; expected my_file.py:my_space"),
         ("absent.py:space", "there is no file 'absent.py'"),
-        ("{file}:other", "has no 'other'; its spaces are: my_space"),
-        ("{file}:a_number", "is int, not a space: make one with"),
-        ("{file}:net", r"could not be run: TypeError: net\(\) missing 2 required"),
+        ("{file}:other", r"has no 'other': its spaces are: my_space; write .*my_file.py:my_space"),
+        ("{file}:a_number", "is int, not a space: its spaces are: my_space"),
+        ("{file}:net", "needs choices, task: give choices=… by --space-args, or name a space instead"),
+        ("{file}", "names a file and no space in it: its spaces are: my_space; write .*my_file.py:my_space"),
         ("no_such_package.spaces:mine", "could not be run: ModuleNotFoundError: No module named 'no_such_package'"),
     ],
 )
@@ -230,3 +233,109 @@ def test_what_is_wrong_with_a_build_is_said() -> None:
         space.build((0,), TASK)
     with pytest.raises(InputError, match="a=2 was given; expected one of 1"):
         space.parse("a=2")
+
+
+def test_a_rule_that_fails_or_refuses_says_so() -> None:
+    def net(choices: dict[str, Any]) -> nn.Module:
+        return nn.Linear(1, 1)
+
+    def wide(choices: dict[str, Any]) -> bool:
+        return bool(choices["widht"])
+
+    with pytest.raises(InputError, match=r"net: wide\({'a': 1}\) could not be run: KeyError: 'widht'"):
+        space_from(net, {"a": [1, 2]}, valid=wide).valid((0,))
+    with pytest.raises(InputError, match="net: odd does not allow a=2"):
+        space_from(net, {"a": [1, 2]}, valid=odd).parse("a=2")
+    with pytest.raises(InputError, match="none of 100,000 random architectures was valid"):
+        check_space(space_from(net, {"a": [2, 4]}, valid=odd), TASK)
+
+
+def odd(choices: dict[str, Any]) -> bool:
+    return bool(choices["a"] % 2)
+
+
+def test_parameters_of_what_makes_a_space_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(USER_FILE + "\n\ndef wide(width: int = 8):\n    return my_space\n")
+    with pytest.raises(
+        InputError, match=r"made.py:wide has no parameter 'breadth'; it has: width=8 \(a whole number\)"
+    ):
+        load(f"{path}:wide", breadth=3)
+    with pytest.raises(InputError, match="width=x was given; expected a whole number, such as width=8"):
+        load(f"{path}:wide", width="x")
+    with pytest.raises(InputError, match="is a space already and takes no width"):
+        load(f"{path}:my_space", width=3)
+
+
+def test_a_file_that_ends_the_program_does_not_end_ours(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(InputError, match=r"script.py could not be run: SystemExit"):
+        load(f"{path}:space")
+
+
+def test_a_class_that_lacks_a_method_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "partial.py"
+    path.write_text("class Mine:\n    name = 'mine'\n    decisions = ()\n    def valid(self, arch): return True\n")
+    with pytest.raises(InputError, match="is Mine, which lacks check, canonical, build, parse, format"):
+        load(f"{path}:Mine")
+
+
+BESIDE = """\
+from dataclasses import dataclass
+
+from my_own_blocks import widths
+from trainless.core.arch import Decision
+from trainless.spaces.custom import space_from
+
+
+def net(choices, task):
+    from my_own_layers import layer
+    return layer(choices["width"], task)
+
+
+mine = space_from(net, {"width": widths()})
+
+
+@dataclass(frozen=True)
+class Mine:
+    name = "mine"
+    decisions = (Decision("width", ("4", "8")),)
+
+    def check(self, task): pass
+    def valid(self, arch): return len(arch) == 1 and 0 <= arch[0] < 2
+    def canonical(self, arch): return arch
+    def build(self, arch, task): return mine.build(arch, task)
+    def parse(self, text): return mine.parse(text)
+    def format(self, arch): return mine.format(arch)
+"""
+
+
+@pytest.fixture
+def files_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_own_blocks.py").write_text("def widths():\n    return [4, 8]\n")
+    (tmp_path / "my_own_layers.py").write_text(
+        "from torch import nn\n\ndef layer(width, task):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), nn.Linear(width, task.target.outputs))\n"
+    )
+    (tmp_path / "my_nets.py").write_text(BESIDE)
+    return tmp_path / "my_nets.py"
+
+
+def test_a_file_imports_what_lies_beside_it(files_beside: Path) -> None:
+    for name in ("mine", "Mine"):
+        space = load(f"{files_beside}:{name}")
+        check_space(space, TASK, samples=2)
+        assert space.build((1,), TASK)(TASK.batch(2, seed=0)[0]).shape == (2, 4)
+    with pytest.raises(InputError, match=r"its spaces are: mine, Mine; write .*my_nets.py:mine"):
+        load(str(files_beside))
+
+
+@pytest.mark.slow
+def test_spaces_from_a_file_travel_to_worker_processes(files_beside: Path) -> None:
+    for name in ("mine", "Mine"):
+        space = load(f"{files_beside}:{name}")
+        found = search(TASK, space, "exhaustive", proxies="params", workers=2, evaluations=2)
+        weights = {place.text: place.scores["params"] for place in found.places}
+        assert weights == {f"width={w}": (192 + 1) * w + (w + 1) * 4 for w in (4, 8)}

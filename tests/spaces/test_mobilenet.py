@@ -162,22 +162,38 @@ def test_keys_tell_the_variants_apart() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("SuperConvK3BNRELU(3,8,2,1)", ""), "has to be SuperConvK3BNRELU"),
+        (("SuperConvK3BNRELU(3,8,2,1)", ""), "the network begins with SuperResIDWE6K3; expected SuperConvK3BNRELU"),
         (("(8,32,2,8,1)", "(16,32,2,8,1)"), "SuperResIDWE6K3 takes 16 channels, but the block before it gives 8"),
         (("(8,32,2,8,1)", "(8,32,2,8)"), r"expected SuperResIDWE6K3\(inputs,outputs,stride,bottleneck,layers\)"),
         (("E6K3(8,", "E6K9(8,"), "stage1a.kernel=9 was given; expected one of 3, 5, 7"),
         (("E6K3(8,", "E3K3(8,"), "stage1a.expansion=3"),
         (("2,96,1)", "2,96,6)"), "stage4a.layers=6"),
-        (("(8,32,2,8,1)", "(8,32,1,8,1)"), "stage 1 has to begin with stride 2; got stride 1"),
-        (("128,2048", "128,1024"), "1024 channels in the last convolution was given; expected 2048"),
+        (("(8,32,2,8,1)", "(8,32,1,8,1)"), "stage 1 of 4 has to begin with a block of stride 2; got one of stride 1"),
+        (("128,2048", "128,1024"), r"the last SuperConvK1BNRELU\(inputs,outputs,1,1\) has outputs=1024; expected 2048"),
         (("SuperResIDWE6K3(8", "SuperBlock(8"), "'SuperBlock' is not a block"),
-        ((")SuperConvK1", ")!SuperConvK1"), "expected Block"),
+        ((")SuperConvK1", ")!SuperConvK1"), "is no block of numbers; expected such as SuperResIDWE6K3"),
         (("K3(96,128,2,96,1)", "K3(96,128,2,96,1)" + "SuperResIDWE1K3(128,128,1,96,1)" * 2), "1 blocks are left over"),
     ],
 )
 def test_what_is_wrong_with_a_string_is_said(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LARGE.parse(START.replace(*change))
+
+
+def test_a_string_of_the_other_variant_is_known() -> None:
+    with pytest.raises(InputError, match=r"has stride=2; expected 1; it looks like an architecture of mobilenet"):
+        SMALL.parse(START)
+    with pytest.raises(InputError, match="looks like an architecture of mobilenet-small: choose that space"):
+        LARGE.parse(SMALL.format((0,) * len(SMALL.decisions)))
+    with pytest.raises(InputError, match=r"has stride=1; expected 2$"):
+        LARGE.parse(START.replace("(3,8,2,1)", "(3,8,1,1)"))
+    with pytest.raises(InputError, match="nothing was given"):
+        SMALL.parse(" ")
+    with pytest.raises(InputError, match="no block between SuperConvK3BNRELU and SuperConvK1BNRELU"):
+        SMALL.parse("SuperConvK3BNRELU(3,8,1,1)SuperConvK1BNRELU(8,512,1,1)")
+    deep = "".join(f"SuperResIDWE6K3({a},{b},{s},16,5)" for a, b, s in ((8, 32, 1), (32, 32, 2), (32, 64, 2)))
+    with pytest.raises(InputError, match=r"have 15 layers together .*; expected at most 14"):
+        SMALL.parse(f"SuperConvK3BNRELU(3,8,1,1){deep}SuperConvK1BNRELU(64,512,1,1)")
 
 
 def test_what_does_not_fit_is_said() -> None:

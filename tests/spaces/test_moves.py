@@ -84,8 +84,31 @@ def test_the_blocks_of_a_rejected_sample_are_uniform_too() -> None:
 
 
 def test_sampling_says_what_to_do_when_nothing_is_feasible() -> None:
-    with pytest.raises(InputError, match=r"toy: none of 50 random architectures was feasible; loosen the limits"):
+    with pytest.raises(InputError, match=r"toy: none of 50 random architectures was feasible: loosen the limits"):
         sample(Toy(), np.random.default_rng(0), feasible=lambda arch: False, tries=50)
+
+
+class Never(Toy):
+    def valid(self, arch: tuple[int, ...]) -> bool:
+        return False
+
+
+def test_a_space_without_valid_archs_is_told_from_limits_that_nothing_keeps() -> None:
+    for limit in (None, lambda arch: True):
+        with pytest.raises(InputError, match="none of 50 random architectures was valid: the space's `valid` is true"):
+            sample(Never(), np.random.default_rng(0), feasible=limit, tries=50)
+
+
+def test_a_limit_says_itself_what_it_refused() -> None:
+    class Tight:
+        def __call__(self, arch: tuple[int, ...]) -> bool:
+            return False
+
+        def refused(self) -> str:
+            return "the least is 3"
+
+    with pytest.raises(InputError, match="was feasible: the least is 3"):
+        sample(Toy(), np.random.default_rng(0), feasible=Tight(), tries=50)
 
 
 def test_sampling_from_a_region() -> None:
@@ -126,7 +149,7 @@ def test_mutation_finds_the_only_feasible_neighbour() -> None:
 
 
 def test_mutation_says_when_there_is_no_other_arch() -> None:
-    with pytest.raises(InputError, match=r"toy: no feasible architecture was found around \(0, 0, 0, 0\)"):
+    with pytest.raises(InputError, match=r"toy: no other feasible architecture was found around \(0, 0, 0, 0\)"):
         mutate(Toy(), (0, 0, 0, 0), np.random.default_rng(0), feasible=lambda arch: False)
 
 

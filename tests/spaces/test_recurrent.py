@@ -244,7 +244,10 @@ def test_what_is_wrong_otherwise_is_said() -> None:
     with pytest.raises(InputError, match="not JSON"):
         read_recipe("{")
     with pytest.raises(InputError, match="has no nodes"):
-        read_recipe("[]")
+        read_recipe("{}")
+    for text, kind in (("[1]", "a list"), ('"x"', "a text"), ("3", "a number or truth"), ("null", "null")):
+        with pytest.raises(InputError, match=f"is {kind}, not an object of nodes"):
+            read_recipe(text)
     with pytest.raises(InputError, match="has 8 nodes; expected at most 4"):
         Recurrent(nodes=4).parse(json.dumps(GRU))
     with pytest.raises(InputError, match="takes sequences of tokens"):

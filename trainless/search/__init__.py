@@ -51,7 +51,10 @@ def make(name: str, space: Choices, **parameters: Any) -> Searcher:
         >>> len(make("evolution", NasBench201(), seed=0).ask())
         1
     """
-    return registry[name](space, **parameters)
+    from trainless.search.making import made
+
+    plain = {each: value for each, value in parameters.items() if each not in ("seed", "feasible", "proxy")}
+    return made(name, registry[name], space, plain, **{each: parameters[each] for each in parameters.keys() - plain})
 
 
 class _Verb(ModuleType):

@@ -15,12 +15,13 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.parameters import forwards
 from trainless.search.evolution import Evolution
 from trainless.search.hyperband import Hyperband
 from trainless.search.random import Random
 from trainless.search.ranks import order
 from trainless.search.reinforce import Reinforce
-from trainless.search.searcher import Draw, Json, Proposal, Searcher, Told, Vary, room
+from trainless.search.searcher import Columns, Draw, Json, Proposal, Searcher, Told, Vary, room
 from trainless.spaces.moves import Choices, Feasible, Rng, mutate, neighbours, sample
 
 Proxy: TypeAlias = Callable[[Arch], float]
@@ -124,6 +125,11 @@ class WarmUp:
         self._queue: list[Arch] | None = None
         self._outstanding = 0
 
+    @property
+    def columns(self) -> int | None:
+        """As the inner searcher."""
+        return self._inner.columns if isinstance(self._inner, Columns) else None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The warm-up's archs, then the inner searcher's."""
         if self._queue is None:
@@ -163,6 +169,7 @@ class WarmUp:
         self._inner.restore(state["inner"])
 
 
+@forwards(Random)
 def g_rs(
     space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
 ) -> Random:
@@ -170,6 +177,7 @@ def g_rs(
     return Random(space, draw=best_draw(space, proxy, pool=pool, feasible=feasible), **parameters)
 
 
+@forwards(Evolution)
 def g_rea(
     space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
 ) -> Evolution:
@@ -178,6 +186,7 @@ def g_rea(
     return Evolution(space, vary=vary, feasible=feasible, **parameters)
 
 
+@forwards(Reinforce)
 def g_reinforce(
     space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
 ) -> Reinforce:
@@ -186,6 +195,7 @@ def g_reinforce(
     return Reinforce(space, vary=vary, feasible=feasible, **parameters)
 
 
+@forwards(Hyperband)
 def g_hb(
     space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
 ) -> Hyperband:
@@ -193,6 +203,7 @@ def g_hb(
     return Hyperband(space, draw=best_draw(space, proxy, pool=pool, feasible=feasible), **parameters)
 
 
+@forwards(Random)
 def warm_random(
     space: Choices,
     *,
@@ -208,22 +219,30 @@ def warm_random(
     return WarmUp(inner, space, proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
 
 
+@forwards(Evolution, replacement=False)
 def warm_evolution(
     space: Choices,
     *,
     proxy: Proxy,
     pool: int = 3000,
     keep: int = 64,
+    population: int | None = None,
+    tournament: int | None = None,
     seed: int = 0,
     feasible: Feasible | None = None,
     **parameters: Any,
 ) -> WarmUp:
-    """Ageing evolution (64 members, tournament 10 without replacement) whose first population is the warm-up."""
-    settings = {"population": keep, "tournament": min(10, keep), "replacement": False, **parameters}
-    inner = Evolution(space, seed=seed, feasible=feasible, **settings)
+    """Ageing evolution without replacement whose first population is the warm-up.
+
+    It has ``keep`` members and tournaments of 10, or of all where they are fewer.
+    """
+    members = keep if population is None else population
+    rivals = min(10, members) if tournament is None else tournament
+    inner = Evolution(space, seed=seed, feasible=feasible, population=members, tournament=rivals, **parameters)
     return WarmUp(inner, space, proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
 
 
+@forwards(Evolution, population=64, tournament=10, replacement=False)
 def move_evolution(
     space: Choices,
     *,
@@ -237,9 +256,8 @@ def move_evolution(
     ``parent`` (epsilon): the parent is the highest proxy of the tournament, its mutation random. ``neighbour``
     (zero-cost-nas): the parent is the highest accuracy, the child the best of all its neighbours with probability 0.75.
     """
-    settings: dict[str, Any] = {"population": 64, "tournament": 10, "replacement": False, **parameters}
     if kind == "parent":
-        return Evolution(space, feasible=feasible, fitness=functools.cache(proxy), **settings)
+        return Evolution(space, feasible=feasible, fitness=functools.cache(proxy), **parameters)
     if kind == "neighbour":
-        return Evolution(space, feasible=feasible, vary=best_neighbour(space, proxy, feasible=feasible), **settings)
+        return Evolution(space, feasible=feasible, vary=best_neighbour(space, proxy, feasible=feasible), **parameters)
     raise InputError(f"kind={kind!r} was given; expected 'parent' (epsilon) or 'neighbour' (zero-cost-nas)")

@@ -148,6 +148,11 @@ class Bohb:
                 )
                 return
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """As Hyperband, with modelled archs on the lowest rungs."""
         return self._hyperband.ask(limit)

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.parameters import forwards
 from trainless.search.ranks import order, rank_sum
 from trainless.search.searcher import (
     Draw,
@@ -91,6 +92,11 @@ class Evolution:
         self._over = False
         self._best = Incumbent()
 
+    @property
+    def columns(self) -> int | None:
+        """Any number."""
+        return None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Random archs until a first population has been proposed, then children."""
         proposals: list[Proposal] = []
@@ -170,12 +176,11 @@ def _winner(matrix: Floats) -> int:
     return int(order(matrix[:, 0])[0])
 
 
+@forwards(Evolution, population=256, tournament=64, replacement=False, iterations=1000)
 def teg_evolution(space: Choices, **parameters: Any) -> Evolution:
     """TEG-NAS's evolution: 256 members, 64 in a tournament without replacement, 1,000 children.
 
     Its stop, "when the population diversity stops decreasing", is ``patience``; the paper gives no number of steps,
     only the 1,000 iterations after which it was so.
     """
-    return Evolution(
-        space, **{"population": 256, "tournament": 64, "replacement": False, "iterations": 1000, **parameters}
-    )
+    return Evolution(space, **parameters)

@@ -58,6 +58,11 @@ class Exhaustive:
             self._canonical and self._space.canonical(arch) != arch
         )
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The next archs; none when the space is exhausted."""
         wanted = room(limit, 1)

@@ -74,6 +74,11 @@ class FpNas:
     def _samples(self) -> int:
         return max(1, math.ceil(self._scale * self._policy.entropy()))
 
+    @property
+    def columns(self) -> int | None:
+        """One signal, or any number of which the changes are rewarded."""
+        return 1 if self._reward.kind == "value" else None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The archs that this step still lacks; none while all of them are being evaluated."""
         if self._over or (self._iterations is not None and self._steps >= self._iterations):

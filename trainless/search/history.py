@@ -131,6 +131,11 @@ class HistoryEvolution:
         self._top: list[int] | None = None
         self._issued = 0
 
+    @property
+    def columns(self) -> int | None:
+        """Any number."""
+        return None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Children of the starting arch, of any member, then of the top."""
         wanted = room(limit, 1)

@@ -141,6 +141,11 @@ class Hyperband:
         self._top = 0.0
         self._best = Incumbent()
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The next of the oldest bracket that lacks some; a new bracket where all wait for results."""
         proposals: list[Proposal] = []

@@ -58,6 +58,11 @@ class Local:
         self._around = [self._draw(self._rng)]
         self._queue = list(self._around)
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The neighbours that were not yet proposed, in random order."""
         if self._over:

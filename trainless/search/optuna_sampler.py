@@ -90,6 +90,11 @@ class OptunaSearcher:
         self._outstanding: dict[Arch, list[Any]] = {}
         self._known: dict[Arch, list[float]] = {}
 
+    @property
+    def columns(self) -> int | None:
+        """As many as the study has objectives."""
+        return self._objectives
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """What the sampler suggests."""
         count = room(limit, 1)

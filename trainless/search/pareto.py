@@ -103,6 +103,11 @@ class Nsga2:
         self._new: list[tuple[Arch, list[float]]] = []
         self._issued = 0
 
+    @property
+    def columns(self) -> int | None:
+        """Any number."""
+        return None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """A random first population, then children."""
         proposals: list[Proposal] = []

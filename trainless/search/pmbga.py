@@ -76,6 +76,11 @@ class Pmbga:
         self._over = False
         self._best = Incumbent()
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Random archs for the first population, then archs drawn from θ."""
         proposals: list[Proposal] = []

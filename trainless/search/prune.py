@@ -112,6 +112,11 @@ class Prune:
     def _open(self) -> list[tuple[int, int]]:
         return [(place, option) for place, part in enumerate(self._region) if len(part) > 1 for option in sorted(part)]
 
+    @property
+    def columns(self) -> int | None:
+        """Any number."""
+        return None
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The regions of this round that were not yet proposed."""
         regions = self._round()

@@ -41,6 +41,11 @@ class Random:
         self._draw = draw or (lambda rng: sample(space, rng, canonical=canonical, feasible=feasible))
         self._best = Incumbent()
 
+    @property
+    def columns(self) -> int | None:
+        """One signal."""
+        return 1
+
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Fresh draws."""
         return [Proposal(self._draw(self._rng)) for _ in range(room(limit, 1))]

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.parameters import forwards
 from trainless.search.policy import Adam, Policy, derived, draw_allowed
 from trainless.search.rewards import Reward, RewardKind
 from trainless.search.searcher import Floats, Incumbent, Json, Proposal, Told, Vary, numbers, room, unnumbers
@@ -92,6 +93,11 @@ class Reinforce:
         self._waiting: list[tuple[Arch, float, float]] = []
         self._actions: dict[Arch, list[Arch]] = {}
         self._best = Incumbent()
+
+    @property
+    def columns(self) -> int | None:
+        """One signal; any number where changes are rewarded and the policy decides."""
+        return 1 if self._derive == "history" or self._reward.kind == "value" else None
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Archs drawn from the policy as it is now."""
@@ -195,24 +201,21 @@ class Reinforce:
         self._best.restore(state["best"])
 
 
+@forwards(Reinforce, rate=0.04, reward="change", iterations=500, watch="entropy", derive="policy")
 def teg_reinforce(space: Choices, **parameters: Any) -> Reinforce:
     """TEG-NAS's: reward from the changes of κ, R and MSE, η = 0.04 (0.07 on DARTS), 500 iterations, argmax policy.
 
     Its stop, "when the entropy stops decreasing", is ``patience`` with ``watch="entropy"``; the paper gives no number
     of steps, only the 500 iterations after which it was so.
     """
-    return Reinforce(
-        space,
-        **{"rate": 0.04, "reward": "change", "iterations": 500, "watch": "entropy", "derive": "policy", **parameters},
-    )
+    return Reinforce(space, **parameters)
 
 
+@forwards(Reinforce, rate=0.001, batch=10, iterations=100, patience=30, derive="policy")
 def teacup_reinforce(space: Choices, **parameters: Any) -> Reinforce:
     """TEACUP's: ten archs per iteration, η = 0.001, at most 100 iterations, patience 30 on the mean metric.
 
     Its b₀ = 0 without correction makes the first advantages as large as the metric itself; the corrected baseline is
     used unless ``debias=False`` is given.
     """
-    return Reinforce(
-        space, **{"rate": 0.001, "batch": 10, "iterations": 100, "patience": 30, "derive": "policy", **parameters}
-    )
+    return Reinforce(space, **parameters)

@@ -39,17 +39,17 @@ class Reward:
             raise InputError(f"reward={kind!r} was given; expected 'value' or 'change'")
         if window is not None and window < 2:
             raise InputError(f"window={window} was given; expected at least 2, or None for the whole history")
-        self._kind = kind
+        self.kind = kind
         self._window = window
         self._worst: list[float] = []
         self._recent: list[list[float]] = []
 
     def __call__(self, row: Sequence[float]) -> float:
         """The reward of the next told row."""
-        if self._kind == "value" and len(row) != 1:
+        if self.kind == "value" and len(row) != 1:
             raise InputError(f"the reward is one value and {len(row)} columns were told: choose reward='change'")
         filled = self._filled(row)
-        if self._kind == "value":
+        if self.kind == "value":
             return filled[0]
         return sum(self._change(column, value) for column, value in enumerate(filled))
 

@@ -116,6 +116,16 @@ class Searcher(Protocol):
         ...
 
 
+@runtime_checkable
+class Columns(Protocol):
+    """A searcher that says how many columns it can be told, so that a search need not begin to find out."""
+
+    @property
+    def columns(self) -> int | None:
+        """So many; None for any number."""
+        ...
+
+
 class Incumbent:
     """The best arch told so far; the first of equals stays, NaN is worse than any number.
 

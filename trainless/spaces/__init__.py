@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
+from trainless.core.parameters import read
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -32,21 +32,17 @@ def space(name: str, **parameters: Any) -> Space:
         'nb201'
         >>> space("trainless.spaces.nb201:NasBench201", cells=1).name
         'nb201'
-        >>> space("nb201", chanels=8)
+        >>> space("nb201", chanels=8)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        trainless.core.errors.InputError: the space nb201 has no parameter 'chanels'; it has: channels, cells
+        trainless.core.errors.InputError: the space nb201 has no parameter 'chanels'; did you mean 'channels'? it ...
     """
-    if ":" in name:
+    if ":" in name or name.endswith(".py"):
         from trainless.spaces.custom import load
 
         return load(name, **parameters)
     factory = registry[name]
-    known = inspect.signature(factory).parameters
-    for parameter in parameters:
-        if parameter not in known:
-            raise InputError(f"the space {name} has no parameter {parameter!r}; it has: {', '.join(known) or 'none'}")
     try:
-        made: Space = factory(**parameters)
+        made: Space = factory(**read(f"the space {name}", factory, parameters))
     except (TypeError, ValueError) as error:
         raise InputError(f"the space {name} cannot be made with {parameters} ({error}): see its parameters") from error
     return made

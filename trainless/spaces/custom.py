@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +18,16 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from trainless.core.arch import Arch, Decision
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.parameters import read
 from trainless.core.task import Task
+from trainless.core.userfile import PREFIX, load_file, module_name
 from trainless.spaces.notation import format_pairs, parse_pairs
 from trainless.spaces.protocol import Space, require_arch
 
 Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]
 """The chosen option of every decision, by name and in its own type."""
-
-_USER = "trainless_user_"  # what the names of modules from users' files begin with
 
 
 class Code:
@@ -44,14 +43,14 @@ class Code:
     def __reduce__(self) -> tuple[Callable[..., Code], tuple[Any, ...]]:
         """For another process, which finds a function of a user's file by importing that file."""
         module = sys.modules.get(self.function.__module__)
-        if self.function.__module__.startswith(_USER) and module is not None and module.__file__:
+        if self.function.__module__.startswith(PREFIX) and module is not None and module.__file__:
             return _code_in_file, (module.__file__, self.function.__name__)
         return Code, (self.function,)
 
 
 def _code_in_file(path: str, name: str) -> Code:
     file = Path(path)
-    return Code(vars(sys.modules.get(_module_name(file)) or _from_file(file))[name])
+    return Code(vars(sys.modules.get(module_name(file)) or _from_file(path))[name])
 
 
 def _digest(function: Callable[..., Any]) -> str:
@@ -90,7 +89,10 @@ class FunctionSpace:
             return False
         if not all(0 <= option < len(options) for (_, options), option in zip(self.options, arch, strict=True)):
             return False
-        return self.rule is None or bool(self.rule.function(self.chosen(arch)))
+        if self.rule is None:
+            return True
+        what = f"{self.name}: {self.rule.function.__name__}({self.chosen(arch)})"
+        return bool(_run(functools.partial(self.rule.function, self.chosen(arch)), what))
 
     def canonical(self, arch: Arch) -> Arch:
         """The arch itself."""
@@ -114,7 +116,10 @@ class FunctionSpace:
     def parse(self, text: str) -> Arch:
         """Read ``name=option,name=option``."""
         arch = parse_pairs(self.name, self.decisions, text)
-        require_arch(self, arch)
+        if self.rule is not None and not self.valid(arch):
+            raise InputError(
+                f"{self.name}: {self.rule.function.__name__} does not allow {format_pairs(self.decisions, arch)}"
+            )
         return arch
 
     def format(self, arch: Arch) -> str:
@@ -125,10 +130,12 @@ class FunctionSpace:
 
 def _settle(net: nn.Module, task: Task, name: str) -> None:
     """Give lazy layers their sizes by running the network once."""
-    training = net.training
+    training, device = net.training, next(net.parameters()).device
     try:
+        with torch.no_grad(), torch.device("cpu"):
+            x = task.batch(2, seed=0)[0]
         with torch.no_grad():
-            net.eval()(task.batch(2, seed=0)[0])
+            net.eval()(x.to(device))
     except Exception as error:
         raise InputError(f"{name}: the network cannot run on {task.name}: {type(error).__name__}: {error}") from error
     net.train(training)
@@ -194,40 +201,66 @@ def load(reference: str, **parameters: Any) -> Space:
         'nb201'
     """
     place, colon, name = reference.rpartition(":")
+    if reference.endswith(".py"):
+        raise InputError(f"{reference} names a file and no space in it: {_there(_from_file(reference), reference)}")
     if not colon or not place or not name.isidentifier():
         raise InputError(
             f"{reference!r} does not name a space; expected my_file.py:my_space or package.module:my_space"
         )
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    module = _from_file(place) if place.endswith(".py") else _from_package(place)
     found = vars(module).get(name)
     if found is None:
-        there = [key for key, value in vars(module).items() if isinstance(value, Space) and not isinstance(value, type)]
-        raise InputError(f"{place} has no {name!r}; its spaces are: {', '.join(there) or 'none'}")
+        raise InputError(f"{place} has no {name!r}: {_there(module, place)}")
     if isinstance(found, type) or not isinstance(found, Space):
-        found = _run(functools.partial(found, **parameters), reference) if callable(found) else found
+        found = _called(found, reference, parameters) if callable(found) else found
     elif parameters:
         raise InputError(f"{reference} is a space already and takes no {', '.join(parameters)}: name what makes it")
     if not isinstance(found, Space) or isinstance(found, type):
-        raise InputError(
-            f"{reference} is {type(found).__name__}, not a space: make one with trainless.spaces.custom.space_from"
-        )
+        raise InputError(_not_a_space(found, reference, module, place))
     return found
 
 
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}: check the path before the colon")
-    spec = importlib.util.spec_from_file_location(_module_name(path), path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{str(path)!r} cannot be imported as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    _run(functools.partial(spec.loader.exec_module, module), str(path))
+def _called(make: Callable[..., Any], reference: str, parameters: Mapping[str, Any]) -> Any:
+    """What a user's function or class makes of the parameters."""
+    needed = [
+        each.name
+        for each in inspect.signature(make).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    given = read(reference, make, parameters)
+    if missing := [name for name in needed if name not in given]:
+        raise InputError(
+            f"{reference} needs {', '.join(missing)}: give {missing[0]}=… by --space-args, or name a space instead"
+        )
+    return _run(functools.partial(make, **given), reference)
+
+
+def _there(module: ModuleType, place: str) -> str:
+    """The spaces of a module, as the end of a sentence that says what to write."""
+    ours = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    spaces = [name for name, value in ours.items() if isinstance(value, Space) and not isinstance(value, type)]
+    makers = [
+        name
+        for name, value in ours.items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and isinstance(value, Space)
+    ]
+    names = [*spaces, *makers]
+    if not names:
+        return "there is no space in it; make one with trainless.spaces.custom.space_from"
+    return f"its spaces are: {', '.join(names)}; write {place}:{names[0]}"
+
+
+def _not_a_space(found: object, reference: str, module: ModuleType, place: str) -> str:
+    wanted = ("name", "decisions", "check", "valid", "canonical", "build", "parse", "format")
+    lacking = [name for name in wanted if name not in dir(found)]
+    if 0 < len(lacking) < len(wanted) - 1:
+        return f"{reference} is {type(found).__name__}, which lacks {', '.join(lacking)}: a space has to have them"
+    return f"{reference} is {type(found).__name__}, not a space: {_there(module, place)}"
+
+
+def _from_file(path: str) -> ModuleType:
+    module: ModuleType = _run(functools.partial(load_file, Path(path)), path)
     return module
-
-
-def _module_name(path: Path) -> str:
-    return _USER + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 
 def _from_package(name: str) -> ModuleType:
@@ -239,5 +272,7 @@ def _run(call: Callable[[], Any], what: str) -> Any:
     """Run user code; whatever it raises is the user's to see, in one line."""
     try:
         return call()
-    except Exception as error:
+    except TrainlessError:
+        raise
+    except (Exception, SystemExit) as error:
         raise InputError(f"{what} could not be run: {type(error).__name__}: {error}") from error

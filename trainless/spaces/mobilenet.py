@@ -16,6 +16,7 @@ from trainless.core.task import Task
 from trainless.spaces.extent import Extent
 from trainless.spaces.mobilenet_net import Group, MobileNetwork, Plan, count
 from trainless.spaces.mobilenet_notation import read_plan, write_plan
+from trainless.spaces.mobilenet_skeleton import IMAGENET, SMALL, Skeleton
 from trainless.spaces.moves import size
 from trainless.spaces.protocol import Counts, require_arch
 from trainless.spaces.sketch import Block, Chain
@@ -23,50 +24,6 @@ from trainless.spaces.sketch import Block, Chain
 KERNELS = (3, 5, 7)
 EXPANSIONS = (1, 2, 4, 6)
 _PARTS = 5  # decisions of one group: kernel, expansion, channels, bottleneck, layers
-
-
-@dataclass(frozen=True)
-class _Skeleton:
-    """Strides and the lists to choose from, one per stage."""
-
-    stem_stride: int
-    stem: tuple[int, ...]
-    strides: tuple[int, ...]
-    channels: tuple[tuple[int, ...], ...]
-    bottlenecks: tuple[tuple[int, ...], ...]
-    last: int
-
-    @property
-    def halvings(self) -> int:
-        return (self.stem_stride, *self.strides).count(2)
-
-
-_IMAGENET = _Skeleton(
-    stem_stride=2,
-    stem=(8, 16, 24, 32, 48),
-    strides=(2, 2, 2, 2),
-    channels=(
-        (16, 24, 32, 40, 48, 64),
-        (24, 32, 48, 64, 80, 96),
-        (48, 64, 80, 96, 128, 160),
-        (96, 128, 160, 192, 224, 256),
-    ),
-    bottlenecks=(
-        (8, 16, 24, 32, 40, 64),
-        (16, 24, 32, 48, 64, 80),
-        (32, 48, 64, 80, 96, 128),
-        (64, 96, 128, 160, 192, 224),
-    ),
-    last=2048,
-)
-_SMALL = _Skeleton(
-    stem_stride=1,
-    stem=(8, 16, 24, 32),
-    strides=(1, 2, 2),
-    channels=((8, 16, 24, 32), (16, 24, 32, 48, 64), (32, 48, 64, 96, 128)),
-    bottlenecks=((8, 16, 24), (8, 16, 24, 32, 48), (16, 24, 32, 48, 64)),
-    last=512,
-)
 
 
 @dataclass(frozen=True)
@@ -115,8 +72,8 @@ class MobileNet:
         return _decisions(self._skeleton)
 
     @property
-    def _skeleton(self) -> _Skeleton:
-        return _SMALL if self.small else _IMAGENET
+    def _skeleton(self) -> Skeleton:
+        return SMALL if self.small else IMAGENET
 
     def check(self, task: Task) -> None:
         """Raise InputError where the task's inputs do not fit."""
@@ -214,13 +171,7 @@ class MobileNet:
     def parse(self, text: str) -> Arch:
         """PlainNet notation; the number of inputs of the stem is the task's and not looked at."""
         plan = read_plan(text, self.name)
-        skeleton = self._skeleton
-        for what, given, wanted in (
-            ("stem stride", plan.stem_stride, skeleton.stem_stride),
-            ("channels in the last convolution", plan.last, skeleton.last),
-        ):
-            if given != wanted:
-                raise InputError(f"{self.name}: {given} {what} was given; expected {wanted}")
+        self._require_ends(plan)
         arch = [_option(self.decisions[0], plan.stem, self.name)]
         for slot, group in enumerate(self._slots(plan.groups)):
             decisions = self.decisions[1 + slot * _PARTS : 1 + (slot + 1) * _PARTS]
@@ -229,16 +180,35 @@ class MobileNet:
             else:
                 values = (group.kernel, group.expansion, group.outputs, group.bottleneck, group.layers)
                 arch += [_option(d, value, self.name) for d, value in zip(decisions, values, strict=True)]
-        require_arch(self, tuple(arch))
+        if (layers := self.layers(tuple(arch))) > self.max_layers:
+            raise InputError(
+                f"{self.name}: the blocks have {layers} layers together (their last numbers); expected at most"
+                f" {self.max_layers}: take fewer, or allow more (max_layers)"
+            )
         return tuple(arch)
+
+    def _require_ends(self, plan: Plan) -> None:
+        """Raise InputError where the stem or the last convolution is not this variant's."""
+        ours, other = self._skeleton, MobileNet(small=not self.small)
+        meant = (plan.stem_stride, plan.last) == (other._skeleton.stem_stride, other._skeleton.last)
+        hint = f"; it looks like an architecture of {other.name}: choose that space" if meant else ""
+        for what, given, wanted in (
+            ("the stem SuperConvK3BNRELU(inputs,outputs,stride,1) has stride", plan.stem_stride, ours.stem_stride),
+            ("the last SuperConvK1BNRELU(inputs,outputs,1,1) has outputs", plan.last, ours.last),
+        ):
+            if given != wanted:
+                raise InputError(f"{self.name}: {what}={given}; expected {wanted}{hint}")
 
     def _slots(self, groups: tuple[Group, ...]) -> Iterator[Group | None]:
         """The groups in their places: two to a stage, the second or none of stride 1."""
         rest = list(groups)
         for stage, stride in enumerate(self._skeleton.strides, start=1):
             if not rest or rest[0].stride != stride:
-                given = f"stride {rest[0].stride}" if rest else "no block"
-                raise InputError(f"{self.name}: stage {stage} has to begin with stride {stride}; got {given}")
+                given = f"one of stride {rest[0].stride}" if rest else "no block"
+                raise InputError(
+                    f"{self.name}: stage {stage} of {len(self._skeleton.strides)} has to begin with a block of stride"
+                    f" {stride}; got {given}"
+                )
             yield rest.pop(0)
             yield rest.pop(0) if rest and rest[0].stride == 1 else None
         if rest:
@@ -280,7 +250,7 @@ START = (
 
 
 @functools.cache
-def _decisions(skeleton: _Skeleton) -> tuple[Decision, ...]:
+def _decisions(skeleton: Skeleton) -> tuple[Decision, ...]:
     decisions = [Decision("stem", tuple(map(str, skeleton.stem)))]
     for stage in range(len(skeleton.strides)):
         for second in (0, 1):

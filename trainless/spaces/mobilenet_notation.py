@@ -37,11 +37,13 @@ def read_plan(text: str, space: str) -> Plan:
         (8, 64)
     """
     calls = _calls(text, space)
-    if len(calls) < 3 or calls[0][0] != _STEM or calls[-1][0] != _LAST:
-        raise InputError(
-            f"{space}: {text.strip()[:60]!r} has to be {_STEM}(…), blocks SuperResIDWE<expansion>K<kernel>(…) and"
-            f" {_LAST}(…)"
-        )
+    shape = f"{_STEM}(…), blocks SuperResIDWE<expansion>K<kernel>(…) and {_LAST}(…)"
+    for place, wanted in ((0, _STEM), (-1, _LAST)):
+        if calls[place][0] != wanted:
+            where = "begins" if place == 0 else "ends"
+            raise InputError(f"{space}: the network {where} with {calls[place][0]}; expected {wanted}: {shape}")
+    if len(calls) < 3:
+        raise InputError(f"{space}: there is no block between {_STEM} and {_LAST}; expected {shape}")
     stem = _numbers(calls[0], 4, "inputs,outputs,stride,1", space)
     last = _numbers(calls[-1], 4, "inputs,outputs,1,1", space)
     groups = tuple(_group(call, space) for call in calls[1:-1])
@@ -58,10 +60,15 @@ def read_plan(text: str, space: str) -> Plan:
 
 def _calls(text: str, space: str) -> list[tuple[str, str]]:
     calls, position = [], 0
+    if not text.strip():
+        raise InputError(f"{space}: nothing was given; expected {_STEM}(3,8,2,1) and so on (trainless show random)")
     while position < len(text):
         match = _CALL.match(text, position)
         if match is None:
-            raise InputError(f"{space}: expected Block(number,…) at {text[position : position + 30]!r}")
+            raise InputError(
+                f"{space}: {text[position : position + 30]!r} is no block of numbers; expected such as"
+                " SuperResIDWE6K3(8,32,2,8,1)"
+            )
         calls.append((match[1], match[2]))
         position = match.end()
     return calls

@@ -21,6 +21,16 @@ Feasible: TypeAlias = Callable[[Arch], bool]
 """A limit on what may be proposed: asked about valid archs only, before anything is built or scored."""
 
 TRIES = 100_000
+LOOKED_AT = 2000  # draws that tell a rule that nothing keeps from limits that nothing keeps
+
+
+@runtime_checkable
+class Limit(Protocol):
+    """A limit that can say what nothing has kept so far, how far off the nearest was, and what to do."""
+
+    def refused(self) -> str:
+        """The end of a sentence; empty where there is nothing to say."""
+        ...
 
 
 class Choices(Protocol):
@@ -190,9 +200,19 @@ def _drawn(
 
 
 def _nothing(space: Choices, tries: int, feasible: Feasible | None) -> InputError:
+    """Why no draw was accepted: no arch is valid, or none of the valid ones keeps the limits."""
+    rng = np.random.default_rng(0)
+    counts = [len(decision) for decision in space.decisions]
+    rows = rng.integers(counts, size=(LOOKED_AT, len(counts))).tolist()
+    if feasible is None or not any(space.valid(tuple(row)) for row in rows):
+        return InputError(
+            f"{space.name}: none of {tries:,} random architectures was valid: the space's `valid` is true for none of"
+            " them, or for too few; see what it says of an architecture that should be valid, and loosen it"
+        )
+    said = feasible.refused() if isinstance(feasible, Limit) else ""
     return InputError(
-        f"{space.name}: none of {tries} random architectures was {'feasible' if feasible else 'valid'}; loosen the"
-        " limits (parameters, FLOPs, depth, latency) or choose a space that can meet them"
+        f"{space.name}: none of {tries:,} random architectures was feasible: "
+        + (said or "loosen the limits (parameters, FLOPs, depth, latency) or choose a space that can meet them")
     )
 
 
@@ -236,7 +256,9 @@ def mutate(space: Choices, arch: Arch, rng: Rng, *, edits: int = 1, feasible: Fe
                 return other
         if changed == 1 and (near := neighbours(space, arch, feasible=feasible)):
             return _by_decision(arch, near, counts, rng)
-    raise InputError(f"{space.name}: no feasible architecture was found around {arch}; loosen the limits")
+    what = "valid" if feasible is None else "feasible"
+    remedy = "it is the only one there is, or `valid` refuses the others" if feasible is None else "loosen the limits"
+    raise InputError(f"{space.name}: no other {what} architecture was found around {arch}: {remedy}")
 
 
 def _edited(arch: Arch, rng: Rng, counts: list[int], places: list[int], edits: int) -> Arch:

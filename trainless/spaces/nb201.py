@@ -132,7 +132,9 @@ class NasBench201:
     def parse(self, text: str) -> Arch:
         groups = text.strip().split("+")
         if len(groups) != 3:
-            raise InputError(f"nb201: {text!r} has {len(groups)} nodes between '+'; expected 3, such as {_EXAMPLE}")
+            raise InputError(
+                f"nb201: {text[:80]!r} has {len(groups)} nodes between '+'; expected 3, such as {_EXAMPLE}"
+            )
         arch = []
         for node, group in enumerate(groups, start=1):
             edges = [edge for edge in group.split("|") if edge]

@@ -129,7 +129,10 @@ def read_recipe(text: str) -> Cell:
         recipe = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"recurrent: the recipe is not JSON ({error}): expected {_SHAPE}") from error
-    if not isinstance(recipe, dict) or not recipe:
+    if not isinstance(recipe, dict):
+        kind = {list: "a list", str: "a text", type(None): "null"}.get(type(recipe), "a number or truth")
+        raise InputError(f"recurrent: the recipe {text[:40]!r} is {kind}, not an object of nodes: expected {_SHAPE}")
+    if not recipe:
         raise InputError(f"recurrent: the recipe {text[:40]!r} has no nodes: expected {_SHAPE}")
     for name, spec in recipe.items():
         _require_spec(name, spec, recipe)

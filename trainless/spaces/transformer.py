@@ -84,7 +84,8 @@ class Transformer:
         if min(task.input_shape[1:]) < max(self.patches):
             raise InputError(
                 f"a patch of {max(self.patches)} does not fit inputs of size"
-                f" {'x'.join(map(str, task.input_shape[1:]))}: give smaller patches, such as patches=(1, 2)"
+                f" {'x'.join(map(str, task.input_shape[1:]))}: give smaller ones, such as patches=(1, 2)"
+                " (--space-args patches=1+2)"
             )
 
     def valid(self, arch: Arch) -> bool:
