@@ -7,15 +7,19 @@ the others give it −inf. Each ranking knows the proxies that it needs (``proxi
 from __future__ import annotations
 
 from trainless.core.registry import Registry
+from trainless.ranking.consensus import Consensus
 from trainless.ranking.fitted import Fitted, Ridge, fit_forest, fit_ridge
 from trainless.ranking.incremental import Incremental
+from trainless.ranking.learned import Learned, learn
 from trainless.ranking.pointwise import LogSum
 from trainless.ranking.ranks import Lexicographic, RankProduct, RankSum
 from trainless.ranking.types import Ranking
 
 __all__ = [
+    "Consensus",
     "Fitted",
     "Incremental",
+    "Learned",
     "Lexicographic",
     "LogSum",
     "RankProduct",
@@ -24,6 +28,7 @@ __all__ = [
     "Ridge",
     "fit_forest",
     "fit_ridge",
+    "learn",
     "ranking",
     "registry",
     "vkdnw_single",
@@ -32,6 +37,8 @@ __all__ = [
 vkdnw_single = Lexicographic("layers", "vkdnw")
 """VKDNW_single: the number of layers first, the entropy within."""
 
+_LABEL_FREE = ("flops", "synflow", "meco", "expressivity", "swap", "jacov", "layer_entropy", "trainability")
+
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum({"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}))
 registry.add("te-nas", RankSum(("ntk_condition", "linear_regions")))
@@ -39,6 +46,8 @@ registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
 registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))
 registry.add("vkdnw-single", vkdnw_single)
 registry.add("vkdnw-agg", RankProduct((vkdnw_single, "expressivity", "trainability", "flops", "jacov")))
+registry.add("trainless", Consensus((*_LABEL_FREE, "sample_zico", "loss_ntk")))
+registry.add("trainless-label-free", Consensus(_LABEL_FREE))
 
 
 def ranking(name: str) -> Ranking:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import rankdata
 
 from trainless.core.scores import Scores
@@ -48,6 +49,7 @@ def _signed(scores: Scores, proxy: str) -> Floats:
     return values if scores.higher_is_better[proxy] else -values
 
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
 Part: TypeAlias = str | Lexicographic
 """What is ranked: a proxy, or a ranking of two."""
 
@@ -89,6 +91,10 @@ class RankProduct:
     def __call__(self, scores: Scores) -> Floats:
         return self.combine([values_of(part, scores) for part in self.parts])
 
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts count: all of them."""
+        return np.full(len(columns), True)
+
     def combine(self, columns: list[Floats]) -> Floats:
         """The aggregate of values that are higher for better candidates and NaN for failures."""
         total: Floats = np.sum([np.log(average_ranks(values) / len(values)) for values in columns], axis=0)
@@ -120,6 +126,10 @@ class RankSum:
 
     def __call__(self, scores: Scores) -> Floats:
         return self.combine([values_of(part, scores) for part in self.parts])
+
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts count: all of them."""
+        return np.full(len(columns), True)
 
     def combine(self, columns: list[Floats]) -> Floats:
         """The sum of values that are higher for better candidates and NaN for failures."""
