@@ -5,8 +5,9 @@
     python benchmarks/render_proxies.py      # then docs/proxies.md from the results
 
 Every measure runs in a process of its own on one thread, so that the peak is its own: first alone, when memory is
-read, then several times in turn with one plain forward and backward pass of the same network on the same batch. Its
-FBE is the median of the ratios, which a busy machine disturbs less than either time.
+read, then many times in turn with one plain forward and backward pass of the same network on the same batch in the
+default memory layout. Times are the process's own (waiting for a busy machine does not count), and its FBE is the lower
+quartile of its times over the lower quartile of the plain pass's: neighbours can only make a pass slower.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,19 @@ from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
 from trainless.engine.memory import keep_warm
-from trainless.engine.timing import forward_backward_ms, timed
+from trainless.engine.subjects import CELL_TARGET
+from trainless.engine.timing import warm_up
+from trainless.probe.inputs import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.protocol import Network
 
+METHOD = (
+    "processor time of one thread, in turn with the plain pass in the default layout;"
+    " lower quartile of the measure's times over lower quartile of the plain pass's"
+)
 RESULTS = Path(__file__).resolve().parent / "results" / "proxies.json"
 BEST: Arch = (3, 3, 3, 1, 3, 3)
 MEDIAN: Arch = (2, 4, 1, 3, 4, 3)
@@ -99,15 +106,26 @@ class ResNet50(Network):
 
 @dataclass(frozen=True)
 class Case:
-    """A network to measure on: in words, the inputs' shape, and how it is built."""
+    """A network to measure on.
+
+    Attributes:
+        words: What it is.
+        shape: Of an input.
+        build: How it is built.
+        cell: How TE-NAS's single cell of one channel is built, where it has one.
+        channels_last: Whether proxies get the batch in channels-last layout (the plain pass never does).
+    """
 
     words: str
     shape: tuple[int, ...]
     build: Callable[[Task], nn.Module]
+    cell: Callable[[], nn.Module] | None = None
+    channels_last: bool = False
 
 
 def _cell(words: str, arch: Arch, shape: tuple[int, ...] = IMAGES, channels: int = 16, cells: int = 5) -> Case:
-    return Case(words, shape, lambda task: NasBench201(channels, cells).build(arch, task))
+    space = NasBench201(channels, cells)
+    return Case(words, shape, lambda task: space.build(arch, task), lambda: space.build_cell(arch, len(shape) - 1))
 
 
 NETWORKS = {
@@ -119,7 +137,10 @@ NETWORKS = {
     "3d": _cell("NAS-Bench-201's best cell on volumes, one cell per stage", BEST, (1, 16, 16, 16), cells=1),
     "tiny": _cell("a network for tests", BEST, (3, 8, 8), channels=2, cells=1),
 }
-USUAL = tuple(name for name in NETWORKS if name != "tiny")
+NETWORKS["nb201-best-cl"] = replace(
+    NETWORKS["nb201-best"], words="best of NAS-Bench-201, the batch given in channels-last layout", channels_last=True
+)
+USUAL = tuple(name for name in NETWORKS if name not in ("tiny", "nb201-best-cl"))
 
 
 # --- measures ---------------------------------------------------------------------------------------------------
@@ -139,11 +160,15 @@ def measures() -> dict[str, tuple[Part, ...]]:
         title: tuple((name, ()) for name in members) for title, members in {**alone, **groups}.items()
     }
     found["vkdnw (64 samples)"] = (("vkdnw", (("samples", 64),)),)
+    found[CROPS] = (("linear_regions", (("batches", 3),)),)
     return {**found, JOINT: (("ntk_condition", (("coupling", "joint"),)),)}
 
 
 OURS = ("block_meco", "feature_rank", "isolated_jacov", "layer_entropy", "loss_ntk", "loss_synflow", "sample_zico")
 """Measures of our own, and TEACUP's variants of two that are in the suite under the names of their first papers."""
+
+CROPS = "linear_regions (one cell, 3,000 crops)"
+"""At the papers' setting, where the number means something; in FBE of the full network."""
 
 JOINT = "ntk_condition (joint)"
 """One backward pass per sample: only measured when it is asked for."""
@@ -154,9 +179,9 @@ class Cost:
     """What a measure costs on a network.
 
     Attributes:
-        fbe: Its time over that of a plain forward and backward pass, the median over repetitions.
-        ms: Its milliseconds, the median.
-        unit_ms: The milliseconds of the plain pass, the median.
+        fbe: Its time over that of a plain forward and backward pass.
+        ms: Its milliseconds of processor time, the lower quartile over repetitions.
+        unit_ms: Those of the plain pass.
         peak_mb: The process's largest memory during the first time it ran.
         before_mb: The process's memory just before: Python, PyTorch, the network and the batch.
         repeats: Number of repetitions.
@@ -174,33 +199,58 @@ class Cost:
     error: str = ""
 
 
-def measure(network: str, parts: Sequence[Part], batch: int, repeats: int, seconds: float) -> Cost:
+def measure(network: str, parts: Sequence[Part], batch: int, repeats: int, seconds: float, crops: bool = False) -> Cost:
     """Run a measure in this process: once for the memory, then in turn with the plain pass."""
     torch.set_num_threads(1)
     keep_warm()
     torch.manual_seed(0)
     case = NETWORKS[network]
     task = Task.noise(case.shape)
-    net, data = case.build(task), task.batch(batch, seed=0)
+    net, (x, y) = case.build(task), task.batch(batch, seed=0)
+    if crops and case.cell is None:
+        return Cost(error="this network has no cell of one channel")
+    cell = case.cell() if crops and case.cell else net
+    target = CELL_TARGET if crops else task.target
+    given = x.to(memory_format=torch.channels_last) if case.channels_last else x
+
+    def probe() -> Probe:
+        p = Probe.of(cell, (given, y), target)
+        return p.at(x=Crops()) if crops else p
+
     for name, _ in parts:
         registry[name]
     cost = Cost(before_mb=_peak_mb())
     start = time.perf_counter()
-    cost.failed = _run(Probe.of(net, data, task.target), parts)
+    cost.failed = _run(probe(), parts)
     cost.peak_mb = _peak_mb()
-    forward_backward_ms(Probe.of(net, data, task.target))
+    if not repeats:
+        return cost
+    warm_up(x.device)
+    _plain(net, x)
     own: list[float] = []
-    plain: list[float] = []
+    plain = [_processor_ms(partial(_plain, net, x))]
     while len(own) < repeats and (not own or time.perf_counter() - start < seconds):
-        p = Probe.of(net, data, task.target)
-        own.append(timed(partial(_run, p, parts), p.x.device)[1])
-        del p
-        gc.collect()
-        plain.append(forward_backward_ms(Probe.of(net, data, task.target)))
-        gc.collect()
-    cost.fbe = statistics.median(a / b for a, b in zip(own, plain, strict=True))
-    cost.ms, cost.unit_ms, cost.repeats = statistics.median(own), statistics.median(plain), len(own)
+        own.append(_processor_ms(partial(_run, probe(), parts)))
+        plain.append(_processor_ms(partial(_plain, net, x)))
+    cost.ms, cost.unit_ms, cost.repeats = _lower_quartile(own), _lower_quartile(plain), len(own)
+    cost.fbe = cost.ms / cost.unit_ms
     return cost
+
+
+def _plain(net: nn.Module, x: Tensor) -> None:
+    """The unit: PyTorch's forward and backward pass, nothing else."""
+    torch.autograd.grad(net(x).square().mean(), list(net.parameters()), allow_unused=True)
+
+
+def _processor_ms(compute: Callable[[], object]) -> float:
+    gc.collect()
+    start = time.process_time()
+    compute()
+    return 1000 * (time.process_time() - start)
+
+
+def _lower_quartile(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
 
 
 def _run(p: Probe, parts: Sequence[Part]) -> dict[str, str]:
@@ -248,9 +298,19 @@ def _cpu() -> str:
     return models[0] if models else platform.processor() or "unknown"
 
 
+def _measured(path: Path, now: dict[str, Any]) -> dict[str, Any]:
+    """What the file already holds of other networks, if it was measured in the same way on the same machine."""
+    old: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    same = all(
+        {**old.get("environment", {}), "date": ""} == {**now["environment"], "date": ""} and old.get(key) == now[key]
+        for key in ("batch", "method")
+    )
+    return dict(old["networks"]) if same else {}
+
+
 def _line(title: str, cost: Cost) -> str:
-    if cost.fbe is None:
-        return f"  {title:<44} {cost.error}"
+    if cost.fbe is None or cost.ms is None:
+        return f"  {title:<44} {cost.error or f'{cost.peak_mb:28.0f} {cost.before_mb:8.0f}'}"
     note = f"  no score: {', '.join(cost.failed)}" if cost.failed else ""
     return f"  {title:<44} {cost.fbe:8.3f} {cost.ms:10.1f} {cost.peak_mb:8.0f} {cost.before_mb:8.0f}{note}"
 
@@ -260,25 +320,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="batch 16 and one repetition")
     parser.add_argument("--batch", type=int, help="samples; 64, or 16 with --quick")
-    parser.add_argument("--repeats", type=int, help="repetitions at most; 5, or 1 with --quick")
-    parser.add_argument("--seconds", type=float, default=60.0, help="no new repetition of a measure after so many")
+    parser.add_argument("--repeats", type=int, help="repetitions at most; 12, or 1 with --quick; 0: memory only")
+    parser.add_argument("--seconds", type=float, default=30.0, help="no new repetition of a measure after so many")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=USUAL, metavar="NAME")
     parser.add_argument("--measures", nargs="+", choices=measures(), metavar="NAME", help="all but the joint kernel")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "MEASURE"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     batch = chosen.batch or (16 if chosen.quick else 64)
-    repeats = chosen.repeats or (1 if chosen.quick else 5)
+    repeats = (1 if chosen.quick else 12) if chosen.repeats is None else chosen.repeats
     if chosen.one:
         network, title = chosen.one
-        print(json.dumps(asdict(measure(network, measures()[title], batch, repeats, chosen.seconds))))
+        cost = measure(network, measures()[title], batch, repeats, chosen.seconds, title == CROPS)
+        print(json.dumps(asdict(cost)))
         return 0
     titles = chosen.measures or [title for title in measures() if title != JOINT]
-    results: dict[str, Any] = {"environment": environment(), "batch": batch, "networks": {}}
+    results: dict[str, Any] = {"environment": environment(), "method": METHOD, "batch": batch, "networks": {}}
+    results["networks"] = _measured(chosen.output, results)
     for network in chosen.networks:
         print(f"{network}: {NETWORKS[network].words}\n  {'':<44} {'FBE':>8} {'ms':>10} {'peak MB':>8} {'before':>8}")
         costs = {}
         for title in titles:
+            if title == CROPS and NETWORKS[network].cell is None:
+                continue
             costs[title] = measure_apart(network, title, batch, repeats, chosen.seconds)
             print(_line(title, costs[title]), flush=True)
         results["networks"][network] = {

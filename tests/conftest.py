@@ -6,6 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.browser import browser, visit
+from tests.postgres import database, postgres
+
+__all__ = ["browser", "database", "postgres", "visit"]
+
 torch.set_num_threads(1)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

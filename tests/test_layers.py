@@ -13,8 +13,9 @@ ROWS = (
     {"proxies", "ranking", "search"},
     {"engine"},
     {"bench", "learn"},
-    {"report", "run", "catalogue"},
-    {"testing", "estimators"},
+    {"report"},  # it is given data, and the run reads folders for it
+    {"run", "catalogue"},
+    {"testing", "estimators", "ui"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.render_search import PAGE, RESULTS, page
+from benchmarks.render_search import OVERHEAD, PAGE, RESULTS, page
 from trainless.bench.simulation import Arena, Trace, curve, simulate, simulate_runs, summary
 from trainless.core.errors import InputError
 from trainless.search.bohb import Bohb
@@ -85,7 +85,8 @@ def test_the_500_runs_of_the_page_are_within_the_tolerances_and_help_helps() -> 
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    assert PAGE.read_text() == page(json.loads(RESULTS.read_text())), "run: python benchmarks/render_search.py"
+    drawn = page(json.loads(RESULTS.read_text()), json.loads(OVERHEAD.read_text()))
+    assert PAGE.read_text() == drawn, "run: python benchmarks/render_search.py"
     for picture in re.findall(r"\]\((figures/.*?)\)", PAGE.read_text()):
         assert (PAGE.parent / picture).stat().st_size > 1000
 
@@ -152,3 +153,11 @@ def test_mistakes_are_named() -> None:
         simulate(Scripted([]), arena, Budget(seconds=1.0))
     with pytest.raises(InputError, match="none of 1 runs evaluated anything"):
         summary([Trace(np.array([], dtype=int), np.array([]))], arena, {})
+
+
+def test_the_search_of_ten_thousand_spends_its_time_on_scoring() -> None:
+    run = json.loads(OVERHEAD.read_text())["mobilenet"]
+    assert run["evaluations"] == 10_000
+    assert run["most_flops_proposed"] <= run["flops_limit"]
+    assert run["share_outside_scoring"] < 0.1
+    assert run["share_outside_scoring"] == pytest.approx(1 - run["seconds_scoring"] / run["seconds"])

@@ -89,7 +89,7 @@ def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: P
         "sys.meta_path.insert(0, Block())\n"
         "from trainless.bench.plan import open_proxies, open_space, Plan\n"
         "from trainless.bench.sweep import options\n"
-        "from trainless.bench.worker import work\n"
+        "from trainless.bench.worker import Sweeping\n"
         "open_proxies('all'), options(), open_space(Plan('x')), open_space(Plan('x', space='nb101'))\n"
     )
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)

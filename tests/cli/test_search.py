@@ -99,7 +99,7 @@ def test_a_fork(trainless: Call) -> None:
         (("search", "digits", "--space", "nb201", "--proxies", "snip", "--searcher", "evo"), "no searcher is called"),
         (("search", "digits", "--space", "nb201", "--proxies", "snip", "--max-flops", "lots"), "expected a number"),
         (("search", "digits", "--space", "nb201", "--proxies", "snip", "--max-flops", "1", "--evaluations", "1"),
-         "loosen the limits"),
+         "allow more (--max-flops)"),
         (("search", "digits", "--space", "nb201", "--proxies", "snip", "--time", "soon"), "expected a time"),
     ],
 )  # fmt: skip
@@ -229,3 +229,50 @@ def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
     )
     assert found["toy"]["test"]["mean"] == pytest.approx(found["toy"]["valid"]["mean"] + 1)
     assert found["toy"]["valid"]["mean"] > 16  # the mean over the space is 12
+
+
+def test_an_impossible_latency_is_given_up_with_a_line(trainless: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.engine.constraints.MOST_BUILT", 5)
+    monkeypatch.setattr("trainless.cli.searching.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("trainless.cli.searching.EVERY_SECONDS", 0.0)
+    answer = trainless(
+        *("search", "digits", "--space", "nb201", "--space-args", "channels=2,cells=1", "--searcher", "random"),
+        *("--proxies", "params", "--evaluations", "3", "--max-latency", "1us"),
+    )
+    assert answer.code == 2
+    assert "networks tried for" in answer.err  # the progress line
+    assert "5 networks were measured here, and none keeps the limit: the least latency seen is" in answer.err
+    assert "above the limit of 0.001 ms: allow more (--max-latency)" in answer.err
+
+
+def test_a_search_without_any_score_fails_and_says_where_to_look(trainless: Call) -> None:
+    Path("mine.py").write_text(
+        "from trainless.spaces.custom import space_from\n\n"
+        "def net(choices):\n    raise ValueError('no layers yet')\n\n"
+        "mine = space_from(net, {'a': [1, 2]})\n"
+    )
+    answer = trainless("search", "digits", "--space", "mine.py:mine", "--proxies", "snip", "--searcher", "exhaustive")
+    assert answer.code == 2
+    assert "none of 2 candidates could be scored; most often (2 of them): ValueError: no layers yet" in answer.err
+    assert "status of run/leaderboard.csv" in answer.err
+    assert trainless("search", "digits", "--space", "mine.py", "--proxies", "snip").err == (
+        "trainless: mine.py names a file and no space in it: its spaces are: mine; write mine.py:mine\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--searcher", "prune"), "prune evaluates regions of a supernet, and a table knows single architectures only"),
+        (("--searcher", "g_rs"), "g_rs is assisted by a proxy: give its scores by --proxy-scores FILE.csv:COLUMN"),
+        (("--searcher-args", "popul=3"), "evolution has no parameter 'popul'; did you mean 'population'? it has:"),
+        (("--searcher-args", "popul"), "--searcher-args popul was given; expected name=value"),
+        (("--table", "nb101"), "table nb101 has 20,001 architectures of nb101, not all of them"),
+    ],
+)
+def test_mistakes_of_bench_search_are_named(
+    trainless: Call, data_dir: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = trainless("bench", "search", "--runs", "1", *arguments)
+    assert answer.code == 2
+    assert message in answer.err

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
-from trainless.engine.constraints import Latency, costs, feasible, measured_latency, memory
+from trainless.engine.constraints import Built, Latency, costs, feasible, measured_latency, memory
 from trainless.engine.store import SqliteStore
 from trainless.probe.counts import count
+from trainless.spaces.custom import space_from
 from trainless.spaces.moves import enumerate_archs, sample
 from trainless.spaces.nb201 import NasBench201
 
@@ -116,3 +117,70 @@ def test_mistakes_are_named() -> None:
         feasible(SPACE, costs(SPACE, TASK), {"latency": 1.0})
     with pytest.raises(InputError, match="a limit of 0 on flops"):
         feasible(SPACE, costs(SPACE, TASK), {"flops": 0})
+
+
+def test_an_impossible_latency_is_given_up_with_what_was_seen() -> None:
+    told: list[tuple[str, int, float]] = []
+    seconds = {arch: 0.001 * (1 + sum(arch)) for arch in enumerate_archs(SPACE)}
+    known = {"latency": Built(seconds.__getitem__)}
+    kept = feasible(SPACE, known, {"latency": 1e-6}, lambda *each: told.append(each))
+    with pytest.raises(InputError, match=r"300 networks were measured here, and none keeps the limit: the least"):
+        sample(SPACE, np.random.default_rng(0), feasible=kept)
+    assert [count for _, count, _ in told] == list(range(1, 301))  # every arch counts once
+    assert told[-1][2] == min(least for _, _, least in told)
+    assert f"is {1000 * told[-1][2]:.3g} ms, above the limit of 0.001 ms: allow more (--max-latency)" in kept.refused()
+
+
+def test_a_possible_latency_is_not_given_up() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def latency(arch: tuple[int, ...]) -> float:
+        seen.append(arch)
+        return 1.0 if len(seen) > 1 else 0.1
+
+    kept = feasible(SPACE, {"latency": Built(latency)}, {"latency": 0.5})
+    answers = [kept(arch) for _, arch in zip(range(400), enumerate_archs(SPACE), strict=False)]
+    assert answers == [True] + [False] * 399
+    assert kept.refused() == ""
+
+
+def test_limits_that_nothing_keeps_together_are_named() -> None:
+    known = {"params": lambda arch: 1.0 + arch[0], "flops": lambda arch: 5.0 - arch[0]}
+    kept = feasible(SPACE, known, {"params": 2, "flops": 2})
+    with pytest.raises(InputError, match="the least flops seen among networks that keep the limits on params are 4, "):
+        sample(SPACE, np.random.default_rng(0), feasible=kept, tries=3000)
+    with pytest.raises(InputError, match=r"the least params seen are 1, above the limit of 0\.5"):
+        sample(SPACE, np.random.default_rng(0), feasible=feasible(SPACE, known, {"params": 0.5}), tries=3000)
+
+
+def test_a_table_is_asked_as_often_as_sampling_likes() -> None:
+    seconds = dict.fromkeys(enumerate_archs(SPACE), 1.0) | {(4,) * 6: 0.1}
+    kept = feasible(SPACE, {"latency": seconds.__getitem__}, {"latency": 0.5})
+    assert [arch for arch in enumerate_archs(SPACE) if kept(arch)] == [(4,) * 6]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_space_that_cannot_count_is_counted_in_outline(lazy: bool) -> None:
+    def net(choices: dict[str, int]) -> nn.Module:
+        first = nn.LazyLinear(choices["width"]) if lazy else nn.Linear(192, choices["width"])
+        return nn.Sequential(nn.Flatten(), first, nn.Linear(choices["width"], 10))
+
+    space = space_from(net, {"width": [4, 8, 16]})
+    known = costs(space, TASK, wanted=["params", "flops", "layers", "memory"])
+    for arch, width in (((0,), 4), ((2,), 16)):
+        weights = 193 * width + (width + 1) * 10
+        assert known["params"](arch) == weights
+        assert known["flops"](arch) == 192 * width + width * 10
+        assert known["layers"](arch) == 4
+        assert known["memory"](arch) == 4 * (weights + 192 + width + 10)
+    kept = feasible(space, known, {"params": 2000})
+    assert [kept((place,)) for place in range(3)] == [True, True, False]
+
+
+def test_a_build_that_fails_in_outline_says_so() -> None:
+    def net(choices: dict[str, int]) -> nn.Module:
+        return nn.Linear(1, int(torch.ones(2).sum()))
+
+    space = space_from(net, {"a": [1]})
+    with pytest.raises(InputError, match=r"net: a=1 cannot be made in outline \(.*: mend its build, or leave out"):
+        costs(space, TASK, wanted=["params"])["params"]((0,))

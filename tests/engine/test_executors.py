@@ -4,6 +4,8 @@ import math
 import os
 import pickle
 import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
@@ -12,12 +14,21 @@ import pytest
 import torch
 
 from tests.engine.hostile import Hostile, Sum
+from trainless.bench.plan import open_proxies
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.engine.asked import select
-from trainless.engine.executors import Executor, InProcess, Processes
+from trainless.engine.executors import Engine, Executor, InProcess
+from trainless.engine.loop import Loop, Step, drive
 from trainless.engine.measures import ByFunction, ByProxies, Outcome
+from trainless.engine.processes import Processes
+from trainless.engine.signals import signal_for
+from trainless.proxies.proxy import registry
+from trainless.search import registry as searchers
+from trainless.search.evolution import Evolution
 from trainless.search.searcher import Proposal
+from trainless.search.stopping import Budget
+from trainless.spaces.custom import load
 from trainless.spaces.nb201 import NasBench201
 
 
@@ -61,7 +72,7 @@ def test_an_exception_is_the_reason_of_one_candidate() -> None:
 
 @pytest.mark.slow
 def test_processes_survive_everything(tmp_path: Path) -> None:
-    executor = Processes(Hostile(folder=str(tmp_path)), 2)
+    executor = Processes(Hostile(folder=str(tmp_path)), Engine(workers=2))
     try:
         good = [(0, n) for n in range(6)]
         found = work(executor, [good[0], (2, 0), good[1], good[2], (4, 0), (6, 5), *good[3:]])
@@ -86,7 +97,7 @@ def _a_killed_idle_worker_is_replaced(executor: Processes) -> None:
 
 @pytest.mark.slow
 def test_a_timeout_is_a_reasoned_failure() -> None:
-    executor = Processes(Hostile(), 1, timeout=1.0)
+    executor = Processes(Hostile(), Engine(timeout=1.0))
     try:
         found = work(executor, [(3, 0), (0, 2)])
         assert found[3, 0].failures == {"sum": "it took longer than 1 s"}
@@ -104,7 +115,7 @@ def test_scores_are_the_same_in_any_process(tmp_path: Path) -> None:
         return ByProxies(space, task, select("snip,naswot"), batch=16, store=store)
 
     here = InProcess(measure(""))
-    there = Processes(measure(str(tmp_path / "scores.sqlite")), 2)
+    there = Processes(measure(str(tmp_path / "scores.sqlite")), Engine(workers=2))
     try:
         assert work(here, archs) == work(there, archs)
     finally:
@@ -112,13 +123,156 @@ def test_scores_are_the_same_in_any_process(tmp_path: Path) -> None:
     assert (tmp_path / "scores.sqlite").stat().st_size > 0
 
 
+@dataclass
+class Where(Sum):
+    """Notes the folder and a variable of the environment that it works in."""
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        raise ValueError(f"{os.getcwd()} {os.environ.get('TRAINLESS_TEST', 'nothing')}")
+
+
+@pytest.mark.slow
+def test_workers_are_where_the_coordinator_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("one", "other"):
+        (tmp_path / text).mkdir()
+        monkeypatch.chdir(tmp_path / text)
+        monkeypatch.setenv("TRAINLESS_TEST", text)
+        executor = Processes(Where(), Engine())
+        try:
+            assert work(executor, [(0,)])[0,].failures == {"sum": f"ValueError: {tmp_path / text} {text}"}
+        finally:
+            executor.close()
+
+
+OWN = """
+from dataclasses import dataclass
+from torch import nn
+import trainless as tl
+from trainless.core.arch import Decision
+
+
+@dataclass(frozen=True)
+class Mine:
+    "A space by a class of the user's, which no module that can be imported has."
+
+    name: str = "mine"
+    decisions = (Decision("depth", ("1", "2", "3")), Decision("width", ("4", "8")))
+
+    def check(self, task): pass
+
+    def valid(self, arch): return True
+
+    def canonical(self, arch): return arch
+
+    def build(self, arch, task):
+        width = (4, 8)[arch[1]]
+        hidden = [nn.Linear(width, width) for _ in range(arch[0] + 1)]
+        return nn.Sequential(nn.Flatten(), nn.Linear(12, width), *hidden, nn.Linear(width, task.target.outputs))
+
+    def parse(self, text): return tuple(map(int, text.split("-")))
+
+    def format(self, arch): return "-".join(map(str, arch))
+
+
+@tl.proxy(higher_is_better=True, paper="none")
+def tensors(p):
+    "Weight tensors."
+    return len(p.weights)
+"""
+OWN_ARCHS = [(depth, width) for depth in range(3) for width in range(2)]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByProxies]:
+    """What a user's file defines: a space and a proxy. The file itself is gone: its text travels, not its path."""
+    file = tmp_path_factory.mktemp("own") / "own.py"
+    file.write_text(OWN)
+    made = ByProxies(
+        load(f"{file}:Mine"), Task.noise((3, 2, 2), 4), open_proxies(f"{file}:tensors,params"), batch=4
+    )  # fmt: skip
+    file.unlink()
+    yield made
+    del registry._entries["tensors"]
+
+
+def own_outcomes() -> dict[tuple[int, ...], Outcome]:
+    """By hand: two tensors per layer, and their sizes."""
+    found = {}
+    for depth, width in OWN_ARCHS:
+        n = (4, 8)[width]
+        weights = (12 * n + n) + (depth + 1) * (n * n + n) + (4 * n + 4)
+        found[depth, width] = Outcome({"tensors": 2.0 * (depth + 3), "params": float(weights)})
+    return found
+
+
+@pytest.mark.slow
+def test_what_a_users_file_defines_reaches_the_workers(own: ByProxies) -> None:
+    executor = Processes(own, Engine(workers=2))
+    try:
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+    finally:
+        executor.close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_ray_cluster_measures_the_same_and_survives_the_loss_of_a_node(own: ByProxies) -> None:
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster as Machines
+
+    from trainless.engine.cluster import Cluster
+
+    machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    lost = machines.add_node(num_cpus=1)
+    executor = Cluster(own, Engine("ray", 2, address=machines.address))
+    try:
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+        for ticket, arch in enumerate(OWN_ARCHS[:2]):
+            executor.submit(ticket, Proposal(arch))
+        machines.remove_node(lost)
+        machines.add_node(num_cpus=1)
+        found = dict(executor.next() for _ in range(2))
+        assert [found[0], found[1]] == list(own_outcomes().values())[:2]
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+    finally:
+        executor.close()
+        machines.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_survives_everything_too(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from trainless.engine.cluster import Cluster
+
+    executor = Cluster(Hostile(folder=str(tmp_path)), Engine("ray", 2, timeout=5.0))
+    try:
+        good = [(0, n) for n in range(4)]
+        found = work(executor, [*good[:2], (2, 0), (4, 0), (6, 5), *good[2:]])
+        assert [found[arch].values["sum"] for arch in good] == [0.0, 1.0, 2.0, 3.0]
+        assert found[2, 0].failures == {"sum": "the worker process died, 2 times"}
+        assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
+        assert found[6, 5] == Outcome({"sum": 11.0})
+        assert work(executor, [(3, 0)])[3, 0].failures == {"sum": "it took longer than 5 s"}
+        with pytest.raises(InputError, match="the store is on fire"):
+            work(executor, [(5, 0)])
+    finally:
+        executor.close(now=True)
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match="workers=0"):
-        Processes(Sum(), 0)
+        Engine(workers=0)
     with pytest.raises(InputError, match="timeout=0"):
-        Processes(Sum(), 1, timeout=0)
+        Engine(timeout=0)
+    with pytest.raises(InputError, match="engine='spark' was given; expected local or ray"):
+        Engine("spark")
+    with pytest.raises(InputError, match="without engine='ray'"):
+        Engine(address="auto")
+    with pytest.raises(InputError, match="a memory limit of 0"):
+        Engine(memory=0)
     with pytest.raises(InputError, match="cannot be sent to other processes"):
-        Processes(ByFunction("local", lambda arch, fidelity: 1.0, NasBench201()), 1)
+        Processes(ByFunction("local", lambda arch, fidelity: 1.0, NasBench201()), Engine())
 
 
 def test_memory_maps_travel_by_name(tmp_path: Path) -> None:
@@ -129,3 +283,63 @@ def test_memory_maps_travel_by_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pickle.loads(text), mapped)  # noqa: S301
     part = bytes(ForkingPickler.dumps(mapped[10:20]))
     np.testing.assert_array_equal(pickle.loads(part), np.arange(10.0, 20.0))  # noqa: S301
+
+
+@pytest.mark.slow
+def test_a_limit_below_what_a_worker_needs_is_named() -> None:
+    executor = Processes(Sum(), Engine(memory=10_000_000))
+    try:
+        with pytest.raises(InputError, match=r"a memory limit of 0.01 GB was given, but a worker takes"):
+            work(executor, [(0, 1)])
+    finally:
+        executor.close(now=True)
+
+
+class Clockwork:
+    """Workers in simulated time, so that what they wait for can be counted exactly."""
+
+    def __init__(self, slots: int, seed: int) -> None:
+        self.slots, self.now, self.worked = slots, 0.0, 0.0
+        self._rng, self._running = np.random.default_rng(seed), dict[int, tuple[float, Proposal]]()
+
+    def submit(self, ticket: int, proposal: Proposal) -> None:
+        takes = float(self._rng.lognormal(0.0, 0.7))
+        self.worked += takes
+        self._running[ticket] = (self.now + takes, proposal)
+        assert len(self._running) <= self.slots
+
+    def poll(self, seconds: float | None = None) -> bool:
+        return bool(self._running)
+
+    def next(self) -> tuple[int, Outcome]:
+        ticket = min(self._running, key=lambda each: self._running[each][0])
+        self.now, proposal = self._running.pop(ticket)
+        return ticket, Outcome({"sum": float(sum(proposal.arch))})
+
+    def close(self, *, now: bool = False) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("workers", "ahead", "least"), [(2, 2, 0.6), (2, 8, 0.95), (8, 32, 0.8)])
+def test_workers_are_kept_busy_by_proposals_ahead(workers: int, ahead: int, least: float) -> None:
+    space = NasBench201(2, 1)
+    searcher = Evolution(space, seed=0, population=20, tournament=5)
+    loop = Loop(searcher, signal_for(None, {"sum": True}), lambda candidate: candidate, ahead)
+    executor = Clockwork(workers, seed=0)
+    drive(loop, executor, Budget(400), write=lambda step: None)
+    busy = executor.worked / (workers * executor.now)
+    assert least < busy <= 1.0
+
+
+@pytest.mark.parametrize(("searcher", "options"), [("nsga2", {"population": 10}), ("pmbga", {"batch": 5, "sets": 2})])
+def test_searchers_of_batches_take_the_serial_path_however_many_workers(searcher: str, options: dict[str, int]) -> None:
+    def path(executor: Executor, ahead: int) -> list[Proposal]:
+        made = searchers[searcher](NasBench201(2, 1), seed=1, **options)
+        loop = Loop(made, signal_for(None, {"sum": True}), lambda candidate: candidate, ahead)
+        steps: list[Step] = []
+        drive(loop, executor, Budget(60), write=steps.append)
+        return [proposal for step in steps for proposal in step.proposals]
+
+    serial = path(InProcess(Sum()), 1)
+    assert len(serial) == 60
+    assert path(Clockwork(4, seed=2), 8) == serial

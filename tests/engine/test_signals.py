@@ -158,7 +158,7 @@ def test_scores_are_kept_when_they_exist(tmp_path) -> None:
     outcome = measure(Proposal((1,) * 6))
     assert outcome.values["params"] == SPACE.counts((1,) * 6, TASK).params
     with SqliteStore(path) as store:
-        rows = store._connection.execute("SELECT proxy, value FROM scores").fetchall()
+        rows = [(row.key.proxy, row.result.value) for row in store.rows()]
     assert dict(rows).keys() == {"params", "naswot"}
     assert measure(Proposal((1,) * 6)) == outcome
     measure.close()

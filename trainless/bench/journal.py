@@ -13,6 +13,7 @@ from typing import TextIO
 import numpy as np
 
 from trainless.bench.scorefile import ABSENT, OK, ScoreFile, read_scores
+from trainless.core.damage import undamaged
 from trainless.core.scores import Record
 
 COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
@@ -106,10 +107,11 @@ def read_known(folder: str | os.PathLike[str]) -> Known:
     merged = Path(folder) / "scores.npz"
     known = known_from(read_scores(merged)) if merged.exists() else Known()
     for path in sorted(Path(folder).glob("journal-*.csv")):
-        text = path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        for row in csv.reader(whole.splitlines()[1:]):
-            if len(row) == len(COLUMNS):
-                arch, proxy, seed, value, status, ms = row
-                known.add(arch, proxy, int(seed), float(value), status, float(ms))
+        with undamaged(path, "delete it, and what it held is scored again"):
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            for row in csv.reader(whole.splitlines()[1:]):
+                if len(row) == len(COLUMNS):
+                    arch, proxy, seed, value, status, ms = row
+                    known.add(arch, proxy, int(seed), float(value), status, float(ms))
     return known

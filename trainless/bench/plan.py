@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
+from trainless.core.userfile import load_file
 from trainless.engine.asked import select
 from trainless.engine.subjects import one_line
 from trainless.proxies.proxy import Proxy
@@ -42,6 +41,11 @@ class Plan:
         processes: How many worker processes.
         device: ``cpu`` or ``cuda``.
         limit_s: Seconds after which no arch is begun; infinite where there is no limit.
+        timeout: Seconds that one arch may take; 0 for as long as it likes.
+        memory_limit: Bytes that one worker may take; 0 for as much as there is.
+        engine: ``local`` or ``ray``.
+        address: Of a Ray cluster; empty starts one here.
+        store: A store that the workers share with other sweeps and machines; empty for none.
     """
 
     out: str
@@ -56,6 +60,11 @@ class Plan:
     processes: int = 1
     device: str = "cpu"
     limit_s: float = math.inf
+    timeout: float = 0.0
+    memory_limit: int = 0
+    engine: str = "local"
+    address: str = ""
+    store: str = ""
 
 
 def open_space(plan: Plan) -> Space:
@@ -159,21 +168,12 @@ def open_proxies(text: str) -> list[Proxy]:
 def proxy_in_file(text: str) -> Proxy:
     """The proxy that ``file.py:name`` stands for."""
     path, _, name = text.rpartition(":")
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {path}: expected file.py:name of a function under @proxy")
-    stem = Path(path).stem
-    spec = importlib.util.spec_from_file_location(stem, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} cannot be imported: expected a Python file")
-    module = sys.modules.get(stem)
-    if module is None or module.__spec__ is None or module.__spec__.origin != spec.origin:
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            raise InputError(f"importing {path} failed ({one_line(error)}): mend it") from error
-        sys.modules[stem] = module
-    found = vars(module).get(name)
+    try:
+        found = vars(load_file(Path(path))).get(name)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"importing {path} failed ({one_line(error)}): mend it") from error
     if not isinstance(found, Proxy):
         raise InputError(f"{path} has no proxy {name!r}: put @trainless.proxy(higher_is_better=…, paper=…) above it")
     return found

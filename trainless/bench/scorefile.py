@@ -125,5 +125,5 @@ def read_scores(path: str | os.PathLike[str]) -> ScoreFile:
         )
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: expected the scores.npz of a sweep") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a file of scores ({error}): expected the scores.npz of a sweep") from None

@@ -9,18 +9,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from trainless.bench.simulation import Arena, simulate_runs, summary
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.proxies.proxy import registry as proxies
 from trainless.search import registry as searchers
+from trainless.search.making import made, require_columns
 from trainless.search.searcher import Searcher
 from trainless.search.stopping import Budget
 from trainless.spaces import space
+from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space
 
 Worth: TypeAlias = dict[str, dict[str, dict[str, float]]]
+DRAWN = 200  # archs that show whether a table has its whole space
+REMEDY = "give its scores by --proxy-scores FILE.csv:COLUMN"
 ARCH_COLUMNS = ("arch", "candidate", "arch_str")
 
 
@@ -70,16 +76,17 @@ def bench_search(
         raise InputError(f"runs={runs} was given; expected at least 1")
     rules = space(table.space)
     arena = arena_of(table, task, fidelity)
-    options = {**(parameters or {}), **({} if proxy is None else {"proxy": proxy})}
+    if searcher == "prune":
+        raise InputError(
+            "prune evaluates regions of a supernet, and a table knows single architectures only: choose another"
+            " searcher, or run it on networks (trainless search DATA --searcher prune)"
+        )
 
     def make(one: int) -> Searcher:
-        try:
-            return searchers[searcher](rules, seed=one, **options)
-        except TypeError as error:
-            if proxy is None and "'proxy'" in str(error):
-                raise InputError(f"{searcher} is assisted by a proxy: give its scores by --proxy-scores") from error
-            raise InputError(f"{searcher} cannot be made with {sorted(options)} ({error})") from error
+        return made(searcher, searchers[searcher], rules, parameters or {}, seed=one, proxy=proxy, remedy=REMEDY)
 
+    require_columns(searcher, make(0), ["valid"])
+    _require_whole(table, arena, rules)
     report = {
         f"{each}/{metric}": table.column(each, metric)
         for each in table.tasks
@@ -92,6 +99,18 @@ def bench_search(
         each, _, metric = name.rpartition("/")
         worth.setdefault(each, {})[metric] = numbers
     return {task: worth.pop(task), **worth}
+
+
+def _require_whole(table: Table, arena: Arena, rules: Space) -> None:
+    """Raise InputError where a table lacks archs that a search could propose."""
+    rng = np.random.default_rng(0)
+    for arch in (sample(rules, rng) for _ in range(DRAWN)):
+        if arch not in arena.rows:
+            raise InputError(
+                f"table {table.name} has {len(table):,} architectures of {rules.name}, not all of them (not"
+                f" {rules.format(arch)}, for one), and a search proposes any: choose a table of a whole space, such as"
+                " nb201"
+            )
 
 
 def proxy_of_scores(path: Path, column: str, rules: Space) -> Callable[[Arch], float]:

@@ -13,9 +13,9 @@ import dataclasses
 import datetime
 import json
 import math
+import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,13 @@ from trainless.bench.crew import Crew
 from trainless.bench.journal import Known, read_known
 from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task
 from trainless.bench.scorefile import ScoreFile, read_scores
-from trainless.bench.sharing import environment, shared_gpu
+from trainless.core.damage import undamaged
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
 from trainless.engine.asked import data_for, init_named, setting_for
+from trainless.engine.executors import Engine
+from trainless.engine.interrupts import one_interrupt
+from trainless.engine.nursery import prepare
 from trainless.proxies.proxy import Proxy, registry
 from trainless.spaces.protocol import Space, key
 
@@ -51,15 +54,22 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def sweep(plan: Plan, report: Report | None = None, tick: float = TICK) -> ScoreFile:
+def sweep(
+    plan: Plan, report: Report | None = None, tick: float = TICK, notice: Callable[[], None] = lambda: None
+) -> ScoreFile:
     """Score every arch of a plan and write ``scores.npz``; what the folder's journals hold is not computed again.
 
-    Archs are taken in a shuffled order, so a sweep that was stopped is a fair sample.
+    Archs are taken in a shuffled order, so a sweep that was stopped is a fair sample. Ctrl-C once finishes what is in
+    flight and writes what there is, twice stops at once; both keep everything.
 
     Args:
         plan: What to do.
         report: Called about every ``tick`` seconds and at the end.
         tick: Seconds between reports.
+        notice: Called at the first Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: It was stopped; ``scores.npz`` has what was scored.
     """
     started = time.monotonic()
     init_named(plan.init)
@@ -71,34 +81,48 @@ def sweep(plan: Plan, report: Report | None = None, tick: float = TICK) -> Score
     archs = [space.format(arch) for arch in open_archs(plan.archs, space)]
     pairs = [(proxy.name, seed) for proxy in proxies for seed in plan.seeds]
     known = read_known(folder)
-    order = np.random.default_rng(0).permutation(len(archs))
-    jobs = deque((archs[i], wanted) for i in order if (wanted := known.missing(archs[i], pairs)))
+    if (folder / "runs.json").exists():
+        _read(folder / "runs.json", list)
+    shuffle = int.from_bytes(os.urandom(4)) if plan.store else 0  # who shares a store begins where others do not
+    order = np.random.default_rng(shuffle).permutation(len(archs))
+    jobs = [(archs[i], wanted) for i in order if (wanted := known.missing(archs[i], pairs))]
     before, total = len(archs) - len(jobs), len(archs)
 
     def tell(done: int, rate: float) -> None:
         if report is not None:
             report(Progress(before + done, total, time.monotonic() - started, rate))
 
-    run = _run(plan, jobs, started + plan.limit_s, tell, tick)
-    _append(folder, run)
-    file = _merged(read_known(folder), archs, proxies, plan, space, task)
-    file.write(folder / "scores.npz")
+    with one_interrupt(notice) as stopping:
+        run = _run(plan, jobs, started + plan.limit_s, tell, tick, stopping)
+        _append(folder, run)
+        file = _merged(read_known(folder), archs, proxies, plan, space, task)
+        file.write(folder / "scores.npz")
+        if stopping():
+            raise KeyboardInterrupt
     return file
 
 
-def _run(plan: Plan, jobs: deque[Any], deadline: float, tell: Callable[[int, float], None], tick: float) -> Any:
+def _run(
+    plan: Plan,
+    jobs: Sequence[Any],
+    deadline: float,
+    tell: Callable[[int, float], None],
+    tick: float,
+    stopping: Callable[[], bool],
+) -> Any:
     """Do the jobs, and say how that went."""
     start, wanted = time.monotonic(), len(jobs)
-    cuda = plan.device.startswith("cuda")
-    with shared_gpu(cuda) as shared, environment({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}):
-        crew = Crew(plan, jobs, min(plan.processes, max(1, wanted)))
-        done, rate = crew.run(deadline, tell, tick) if wanted else (0, 0.0)
+    engine = Engine(
+        plan.engine, plan.processes, plan.timeout or None, plan.memory_limit or None, plan.device, plan.address
+    )
+    crew = Crew(plan, jobs, dataclasses.replace(engine, workers=min(plan.processes, max(1, wanted))))
+    done, rate = crew.run(deadline, tell, tick, stopping) if wanted else (0, 0.0)
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "device": torch.cuda.get_device_name() if engine.gpu else "cpu",
         "processes": plan.processes,
-        "mps": shared,
+        "mps": crew.shared,
         "proxies": plan.proxies,
         "seeds": list(plan.seeds),
         "archs": done,
@@ -123,7 +147,7 @@ def _identity(plan: Plan, space: Space, task: Task) -> dict[str, Any]:
 def _require_same(folder: Path, identity: dict[str, Any]) -> None:
     path, merged = folder / "settings.json", folder / "scores.npz"
     if path.exists():
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = _read(path, dict)
     else:
         held = read_scores(merged).settings if merged.exists() else identity
         path.write_text(json.dumps({name: held.get(name) for name in identity}, indent=1), encoding="utf-8")
@@ -134,10 +158,18 @@ def _require_same(folder: Path, identity: dict[str, Any]) -> None:
             )
 
 
+def _read(path: Path, kind: type[Any]) -> Any:
+    with undamaged(path, "delete it, or choose another folder"):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, kind):
+            raise TypeError(f"expected a {kind.__name__}")
+        return found
+
+
 def _append(folder: Path, run: dict[str, Any]) -> None:
     path, merged = folder / "runs.json", folder / "scores.npz"
     if path.exists():
-        runs = json.loads(path.read_text(encoding="utf-8"))
+        runs = _read(path, list)
     else:
         runs = read_scores(merged).environment.get("runs", []) if merged.exists() else []
     path.write_text(json.dumps([*runs, run], indent=1), encoding="utf-8")
@@ -161,7 +193,7 @@ def _merged(
         for name in names
         if name in registry
     }
-    runs = json.loads((Path(plan.out) / "runs.json").read_text(encoding="utf-8"))
+    runs = _read(Path(plan.out) / "runs.json", list)
     return dataclasses.replace(
         known.to_file(list(all_archs), list(names), seeds),
         settings={**_identity(plan, space, task), "archs": plan.archs, "proxies": described},
@@ -184,18 +216,26 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--limit-s", type=float, default=math.inf)
+    parser.add_argument("--store", default="", help="a store that the workers share with other machines")
+    parser.add_argument("--timeout", type=float, default=0.0, help="seconds that one network may take; 0: any")
+    parser.add_argument("--memory-limit", type=int, default=0, help="bytes that one process may take; 0: any")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line; progress goes to standard output."""
     given = vars(options().parse_args(arguments))
+    if given["device"] == "cpu":
+        prepare()
     try:
         plan = Plan(**{**given, "seeds": tuple(int(seed) for seed in given["seeds"].split(","))})
         file = sweep(plan, _say)
     except (TrainlessError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what was scored is kept; the same command goes on from there\n")
+        return 130
     run = file.environment["runs"][-1]
     sys.stdout.write(
         f"{run['archs']} of {run['of']} archs in {run['seconds']} s by {run['processes']} processes on"

@@ -1,13 +1,12 @@
-"""One process of a sweep: it scores what it is sent and journals every architecture as it is finished."""
+"""What a process of a sweep does: it scores an architecture and journals it as soon as it is finished."""
 
 from __future__ import annotations
 
 import math
 import os
-import signal
-from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,64 +17,98 @@ from trainless.core.scores import Record
 from trainless.engine.asked import data_for, init_named
 from trainless.engine.data import Data
 from trainless.engine.evaluate import evaluate
-from trainless.engine.memory import keep_warm
+from trainless.engine.measures import Outcome
+from trainless.engine.store import Store, StoreError, store_at
 from trainless.engine.subjects import Member
 from trainless.proxies.proxy import Proxy
+from trainless.search.searcher import Proposal
 from trainless.spaces.protocol import Space
 
-READY, DONE, REFUSED = "ready", "done", "refused"
 POISONED = 70  # a GPU context that failed once fails ever after: leave, and let a fresh process try
+SWEPT = "swept"
 Job = tuple[str, list[Pair]]
 
 
-def work(pipe: Connection, plan: Plan, writer: str) -> None:
-    """Say that it is ready, then score what comes until nothing does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides
-    torch.set_num_threads(1)
-    keep_warm()
-    try:
-        space = open_space(plan)
-        proxies = {proxy.name: proxy for proxy in open_proxies(plan.proxies)}
-        data = data_for(plan.batch or None, open_task(plan.task), [], plan.device)
-        space.check(data.task)
-    except TrainlessError as error:
-        pipe.send((REFUSED, str(error)))
-        return
-    journal = Journal(Path(plan.out), writer)
-    pipe.send((READY, ""))
-    try:
-        while (jobs := pipe.recv()) is not None:
-            for arch, pairs in jobs:
-                journal.write(arch, score_arch(space, arch, pairs, proxies, data, plan.init))
-                pipe.send((DONE, arch))
-    except (EOFError, ConnectionResetError, BrokenPipeError):
-        pass
-    finally:
-        journal.close()
+class Sweeping:
+    """Scores the job of a number where an executor puts it; what it needs is opened there, by its words.
+
+    Args:
+        plan: The sweep.
+        jobs: Archs, and the pairs of proxy and seed that each still misses.
+    """
+
+    higher_is_better: Mapping[str, bool] = {SWEPT: True}
+
+    def __init__(self, plan: Plan, jobs: Sequence[Job]) -> None:
+        self._plan, self._jobs = plan, list(jobs)
+        self._opened: tuple[Space, dict[str, Proxy], Data, Journal] | None = None
+        self._store: Store | None = None
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        """Score one arch and write it down."""
+        space, proxies, data, journal = self._open()
+        arch, pairs = self._jobs[proposal.arch[0]]
+        journal.write(arch, score_arch(space, arch, pairs, proxies, data, self._plan.init, self._store))
+        return Outcome({SWEPT: 1.0})
+
+    def close(self) -> None:
+        """Close the journal and the store."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._opened is not None:
+            self._opened[-1].close()
+            self._opened = None
+
+    def _open(self) -> tuple[Space, dict[str, Proxy], Data, Journal]:
+        if self._opened is None:
+            plan, space = self._plan, open_space(self._plan)
+            proxies = {proxy.name: proxy for proxy in open_proxies(plan.proxies)}
+            data = data_for(plan.batch or None, open_task(plan.task), [], plan.device)
+            self._store = store_at(plan.store) if plan.store else None
+            self._opened = space, proxies, data, Journal(Path(plan.out), f"w{os.getpid()}")
+        return self._opened
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None, "_store": None}
 
 
 def score_arch(
-    space: Space, arch: str, pairs: Sequence[Pair], proxies: dict[str, Proxy], data: Data, init: str
+    space: Space,
+    arch: str,
+    pairs: Sequence[Pair],
+    proxies: dict[str, Proxy],
+    data: Data,
+    init: str,
+    store: Store | None = None,
 ) -> list[Record]:
     """All records of one arch; a second try where memory ran out, because other processes share it."""
-    records = _scored(space, arch, pairs, proxies, data, init)
+    records = _scored(space, arch, pairs, proxies, data, init, store)
     if any("out of memory" in record.status for record in records):
         torch.cuda.empty_cache()
-        records = _scored(space, arch, pairs, proxies, data, init)
+        records = _scored(space, arch, pairs, proxies, data, init, store)
     if any("CUDA error" in record.status for record in records):
         os._exit(POISONED)
     return records
 
 
 def _scored(
-    space: Space, arch: str, pairs: Sequence[Pair], proxies: dict[str, Proxy], data: Data, init: str
+    space: Space,
+    arch: str,
+    pairs: Sequence[Pair],
+    proxies: dict[str, Proxy],
+    data: Data,
+    init: str,
+    store: Store | None,
 ) -> list[Record]:
     records: list[Record] = []
     for seed in dict.fromkeys(seed for _, seed in pairs):
         chosen = [proxies[name] for name, number in pairs if number == seed]
         try:
             member = Member(space, space.parse(arch))
-            records += evaluate([member], data, chosen, [seed], init=init_named(init), fbe=False)
+            records += evaluate([member], data, chosen, [seed], init=init_named(init), store=store, fbe=False)
+        except StoreError:
+            raise
         except TrainlessError as error:
             records += failed(arch, [(proxy.name, seed) for proxy in chosen], " ".join(str(error).split()))
     return records

@@ -14,9 +14,13 @@ from trainless.cli.design import design
 from trainless.cli.export_study import export_study
 from trainless.cli.listing import listing
 from trainless.cli.predict import export, predict
+from trainless.cli.report import report
 from trainless.cli.score import score
 from trainless.cli.search import search
 from trainless.cli.show import show
+from trainless.cli.store import store
+from trainless.cli.ui import ui
+from trainless.cli.watch import watch
 from trainless.core.errors import InputError, TrainlessError
 
 
@@ -52,7 +56,11 @@ app.command("predict", cls=Verb)(predict)
 app.command("export", cls=Verb)(export)
 app.command("export-study", cls=Verb)(export_study)
 app.command("show", cls=Verb)(show)
+app.command("report", cls=Verb)(report)
+app.command("watch", cls=Verb)(watch)
+app.command("ui", cls=Verb)(ui)
 app.add_typer(bench, name="bench")
+app.add_typer(store, name="store")
 
 
 def _version(asked: bool) -> None:

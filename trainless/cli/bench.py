@@ -43,17 +43,30 @@ def sweep(
     processes: int = typer.Option(1, min=1, help="Worker processes."),
     device: str = typer.Option("cpu", help="cpu or cuda."),
     limit_s: float = typer.Option(0.0, min=0.0, help="Seconds after which no network is begun; 0 for no limit."),
+    timeout: str = typer.Option("", help="The most that one network may take, such as 60s."),
+    memory_limit: str = typer.Option("", metavar="SIZE", help="The most that one process may take, such as 4g."),
+    engine: str = typer.Option("local", help="local: processes of this machine; ray: a Ray cluster."),
+    address: str = typer.Option("", help="A Ray cluster's address; one is started here without it."),
     csv: str = typer.Option("", "--csv", metavar="FILE", help="Write all scores to a CSV file too."),
-    store: str = typer.Option("", metavar="PATH", help="Where scores are kept; none keeps nothing. [default: cache]"),
+    store: str = typer.Option(
+        "", metavar="PLACE", help="A file or postgresql://… to share with other sweeps; none: nothing. [default: cache]"
+    ),
 ) -> None:
     """Score a whole space or a sample of it, in parallel and resumable."""
+    from trainless.engine.nursery import prepare
+
+    if engine == "local" and device == "cpu":
+        prepare()  # workers import torch while this process does
     from trainless.bench.export import to_csv, to_store
     from trainless.bench.plan import Plan
     from trainless.engine.store import open_store
+    from trainless.run.units import quantity, seconds_of
 
     limit = limit_s or math.inf
+    seconds, most = seconds_of(timeout or 0.0) or 0.0, int(quantity(memory_limit, "memory")) if memory_limit else 0
     plan = Plan(
-        out, space, space_args, archs, proxies, init, batch, task, _numbers(seeds), processes, device, limit
+        out, space, space_args, archs, proxies, init, batch, task, _numbers(seeds), processes, device, limit,
+        seconds, most, engine, address, "" if store == "none" else store,
     )  # fmt: skip
     file = _swept(plan)
     with open_store(store) as keeper:
@@ -80,9 +93,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _swept(plan: Plan) -> ScoreFile:
     from trainless.bench.sweep import sweep as run
+    from trainless.cli.searching import tell_interrupted
 
     with _bar("scoring") as report:
-        return run(plan, report, tick=0.5)
+        return run(plan, report, tick=0.5, notice=tell_interrupted)
 
 
 class _bar:  # noqa: N801 - used as a function

@@ -47,7 +47,7 @@ def bench_search(
         searcher,
         Budget(evaluations or None, simulated=seconds_of(budget)),
         runs,
-        parameters=parse_arguments(searcher_args),
+        parameters=parse_arguments(searcher_args, "--searcher-args", "population=64,tournament=8"),
         proxy=proxy,
         fidelity=fidelity or None,
         seed=seed,

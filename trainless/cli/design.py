@@ -41,12 +41,23 @@ def design(
     seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
     workers: Annotated[int, typer.Option(min=0, help="Processes, one thread each; 0: one per core.")] = 0,
+    timeout: Annotated[str, typer.Option(help="The most that scoring one candidate may take, such as 60s.")] = "",
+    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="The most that one worker may take: 4g.")] = "",
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
+    address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
+    store: Annotated[
+        str, typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the searches.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
     """Search architectures without training, train the best, and join them with honest uncertainty."""
     started = time.monotonic()  # before anything heavy is imported: a time budget counts that too
     import json
 
+    from trainless.engine.nursery import prepare
+
+    if (workers or cores()) > 1 and engine == "local" and device in ("", "cpu"):
+        prepare()  # workers import torch while this process does
     from trainless.cli.inputs import open_task, parse_arguments
     from trainless.engine.memory import keep_warm
     from trainless.run.design import design as run_design
@@ -84,6 +95,11 @@ def design(
             seed=seed,
             device=place,
             workers=workers or (cores() if place == "cpu" else 1),
+            timeout=timeout or None,
+            memory_limit=memory_limit or None,
+            engine=engine,
+            address=address,
+            store=store,
             started=started,
             progress=bars.show,
         )
@@ -171,8 +187,10 @@ def _conclude(found: Designed) -> None:
     if summary["test"] is not None:
         for line in lines_of(summary["test"]):
             typer.echo(line)
-    typer.echo(f"Everything is in {folder}: summary.json (all figures), predictions.npz (the test part), members/,")
-    typer.echo(f"searches/. Next: trainless predict {folder} new.npz --csv out.csv")
+    typer.echo(
+        f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz"
+    )
+    typer.echo(f"(the test part), members/, searches/. Next: trainless predict {folder} new.npz --csv out.csv")
 
 
 def lines_of(test: Mapping[str, Any]) -> list[str]:

@@ -68,7 +68,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
         raise InputError(f"--input {text} was given; expected channels and sizes, such as 3x32x32 or 1x1000") from None
 
 
-def parse_arguments(text: str) -> dict[str, Any]:
+def parse_arguments(text: str, option: str = "--space-args", example: str = "channels=8,cells=2") -> dict[str, Any]:
     """Parameters by name; a plus joins several values, and ends a single one that is to be a list.
 
     Example:
@@ -77,7 +77,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """
     pairs = [part.partition("=") for part in text.split(",") if part]
     if any(not name.strip() or not sign for name, sign, _ in pairs):
-        raise InputError(f"--space-args {text} was given; expected name=value,name=value such as channels=8,cells=2")
+        raise InputError(f"{option} {text} was given; expected name=value,name=value such as {example}")
     return {name.strip(): _value(value.strip()) for name, _, value in pairs}
 
 

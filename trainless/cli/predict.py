@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.generic]
 
+OWN = "The space of your own that the run was made with; its code is run."
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 
 
@@ -26,6 +27,7 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     inputs: Annotated[Path, typer.Argument(help="New inputs: an .npz with x (or one array), or an .npy.")],
     csv: Annotated[Path, typer.Option(help="Where to write one line per case.")],
+    space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case."""
@@ -34,7 +36,7 @@ def predict(
     from trainless.run.joining import one_thread
     from trainless.run.verdict import drift_level
 
-    predictor = open_predictor(run)
+    predictor = open_predictor(run, space)
     x = as_inputs(read_inputs(inputs), predictor.task.input_shape)
     require_finite(x)
     with one_thread():
@@ -51,25 +53,36 @@ def predict(
 def export(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     onnx: Annotated[Path, typer.Option(help="The file to write.")],
+    space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
 ) -> None:
     """Write the whole ensemble with its uncertainty as one ONNX graph, checked against PyTorch."""
     from trainless.learn.export import export_onnx
 
-    names = export_onnx(open_predictor(run), onnx)
+    names = export_onnx(open_predictor(run, space), onnx)
     typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: inputs; outputs: {', '.join(names)}.")
 
 
-def open_predictor(run: Path) -> Predictor:
-    """The ensemble of a run folder; the space of one's own file is opened again from there."""
+def open_predictor(run: Path, space: str = "") -> Predictor:
+    """The ensemble of a run folder; the code of a space of one's own is run only where the user names it.
+
+    Args:
+        run: The run folder.
+        space: ``my_file.py:my_space``, where the run has one.
+    """
+    from trainless.core.damage import undamaged
     from trainless.learn.files import ENSEMBLE, load_predictor
-    from trainless.run.folder import read_configuration
+    from trainless.run.folder import CONFIGURATION, read_configuration
     from trainless.spaces import space as find_space
 
     configuration = read_configuration(run)
     if not (run / ENSEMBLE).exists():
         raise InputError(f"{run} has no ensemble yet: run trainless design again to finish it")
     name = str(configuration.get("space", ""))
-    chosen = find_space(name, **configuration["space_args"]) if ":" in name else None
+    if bool(space) != (":" in name):
+        wanted = f"is {name}, whose code runs only where you name it: give" if ":" in name else f"is {name}: leave out"
+        raise InputError(f"the space of {run} {wanted} --space {name if ':' in name else space}")
+    with undamaged(run / CONFIGURATION, "give another run"):
+        chosen = find_space(space, **configuration["space_args"]) if space else None
     return load_predictor(run, chosen)
 
 

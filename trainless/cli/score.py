@@ -33,7 +33,9 @@ def score(
     device: str = typer.Option("cpu", help="cpu, cuda or cuda:1."),
     as_json: bool = typer.Option(False, "--json", help="Print a list of objects and nothing else."),
     as_csv: str = typer.Option("", "--csv", metavar="FILE", help="Write rows to a file; - prints them."),
-    store: str = typer.Option("", metavar="PATH", help="Where scores are kept; none keeps nothing. [default: cache]"),
+    store: str = typer.Option(
+        "", metavar="PLACE", help="A file or postgresql://… that keeps scores; none keeps nothing. [default: cache]"
+    ),
 ) -> None:
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
     from contextlib import redirect_stdout

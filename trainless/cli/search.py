@@ -44,16 +44,27 @@ def search(
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
     workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.")] = 1,
     ahead: Annotated[
-        int, typer.Option(min=0, help="Single proposals in flight at a time; 0 for as many as workers.")
+        int, typer.Option(min=0, help="Single proposals in flight at a time; 0 for four per worker, or 1 with one.")
     ] = 0,
     timeout: Annotated[str, typer.Option(help="The most that one candidate may take, such as 60s.")] = "",
+    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="The most that one worker may take: 4g.")] = "",
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
+    address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
     out: Annotated[Path, typer.Option(help="The run folder; the same command goes on from it.")] = Path("run"),
+    store: Annotated[
+        str, typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the run itself.")
+    ] = "",
     fork: Annotated[str, typer.Option(metavar="RUN", help="Begin as this run was after --step, with --seed.")] = "",
     step: Annotated[int, typer.Option(min=0, help="The step to fork from.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the best as JSON and nothing else.")] = False,
 ) -> None:
     """Search a space by a proxy or a ranking, under limits, into a run folder that can be gone on with."""
+    from trainless.engine.nursery import prepare
+
+    if (workers > 1 or timeout or memory_limit) and engine == "local" and device == "cpu":
+        prepare()  # workers import torch while this process does
+    from trainless.bench.plan import open_proxies
     from trainless.cli.inputs import open_space, open_task, parse_arguments
     from trainless.cli.searching import Bar, tell_interrupted
     from trainless.core.errors import InputError
@@ -79,9 +90,9 @@ def search(
             task,
             opened,
             searcher,
-            proxies=proxies or None,
+            proxies=open_proxies(proxies) if proxies else None,
             ranking=ranking or None,
-            searcher_args=parse_arguments(searcher_args),
+            searcher_args=parse_arguments(searcher_args, "--searcher-args", "population=64,tournament=8"),
             assist=assist or None,
             constraints={name: most for name, most in limits.items() if most},
             costs=_table_costs(latency_table, opened) if latency_table else None,
@@ -95,11 +106,17 @@ def search(
             workers=workers,
             ahead=ahead or None,
             timeout=timeout or None,
+            memory_limit=memory_limit or None,
+            engine=engine,
+            address=address,
             out=out,
+            store=store,
             parent=(fork, step) if fork else None,
             watch=bar.show,
             notice=tell_interrupted,
+            tried=bar.tried,
         )
+    _say_unscored(found)
     if as_json:
         _print_json(found, opened)
     else:
@@ -111,6 +128,14 @@ def _announce(task: Task, evaluations: int, time: str, searcher: str) -> None:
         typer.echo(f"note: {note}", err=True)
     if not evaluations and not time:
         typer.echo(f"note: no --evaluations and no --time: {searcher} goes on until it ends by itself", err=True)
+
+
+def _say_unscored(found: Found) -> None:
+    """Say so where a proxy has no value on any candidate, although others have."""
+    for name in found.places[0].scores if found.places else ():
+        reasons = [place.failures[name] for place in found.places if name in place.failures]
+        if len(reasons) == len(found.places):
+            typer.echo(f"note: {name} could not be scored on any candidate: {reasons[0]}", err=True)
 
 
 def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:

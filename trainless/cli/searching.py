@@ -81,11 +81,8 @@ class Bar:
         now = time.monotonic()
         if self._first is None:
             self._first = (loop.spent.evaluations, now)
-        if now - self._start < PATIENCE_SECONDS or now - self._last < EVERY_SECONDS:
+        if not self._due():
             return
-        self._last = now
-        if not self._bar.live.is_started:
-            self._bar.start()
         done, total = loop.spent.evaluations, budget.evaluations
         left = None if total is None else total - done
         seconds_left = None if budget.seconds is None else max(0.0, budget.seconds - loop.spent.seconds)
@@ -99,9 +96,28 @@ class Bar:
         )
         self._bar.refresh()
 
+    def tried(self, name: str, count: int, least: float) -> None:
+        """Show how many networks were made to see whether they keep a limit."""
+        from trainless.engine.constraints import amount
+
+        if self._due():
+            text = f"{count} networks tried for {name}, the least {amount(least, name)}"
+            self._bar.update(self._row, count=text)
+            self._bar.refresh()
+
+    def _due(self) -> bool:
+        """Whether to draw now; the line appears when it is drawn first."""
+        now = time.monotonic()
+        if now - self._start < PATIENCE_SECONDS or now - self._last < EVERY_SECONDS:
+            return False
+        self._last = now
+        if not self._bar.live.is_started:
+            self._bar.start()
+        return True
+
     def _best(self, loop: Loop) -> str:
         found, value = loop.signal.best()
-        if not isinstance(found, Proposal):
+        if not isinstance(found, Proposal) or math.isnan(value):
             return "–"
         name = "a region" if is_region(found.candidate) else self._space.format(found.arch)
         return f"{value:.5g} {name}"

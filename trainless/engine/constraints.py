@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
+from trainless.engine.outline import counted, memory, one_sample
 from trainless.engine.store import Key, Result, Store
 from trainless.engine.subjects import seeded
 from trainless.spaces.constraint import counter
@@ -27,7 +28,10 @@ from trainless.spaces.protocol import Counted, Space, key
 Cost: TypeAlias = Callable[[Arch], float]
 COUNTS = ("params", "flops", "layers")
 SHAPES_ALONE = (*COUNTS, "memory")
+MOST_BUILT = 300
 WARM_UP, REPEATS = 3, 15
+Tried: TypeAlias = Callable[[str, int, float], None]
+"""Called with a cost's name, how many networks it was found of, and the least of it so far."""
 
 
 def costs(
@@ -71,18 +75,122 @@ def costs(
 
 def _made(name: str, space: Space, task: Task, store: Store | None) -> Cost:
     if name == "memory":
-        return functools.lru_cache(maxsize=65536)(lambda arch: float(memory(space, arch, task)))
+        return Built(lambda arch: float(memory(space, arch, task)))
     if name == "latency":
         return Latency(space, task, store)
     if name in COUNTS:
-        raise InputError(f"{space.name} cannot count {name} before it builds: leave out the limit on {name}")
+        return Built(lambda arch: float(getattr(counted(space, arch, task), name)))
     raise UnknownName(f"no cost is called {name!r}; there are: {', '.join((*SHAPES_ALONE, 'latency'))}, or a table's")
 
 
-def feasible(space: Space, known: Mapping[str, Cost], limits: Mapping[str, float]) -> Callable[[Arch], bool] | None:
-    """Whether an arch is valid and within all limits; None where there are none.
+class Built:
+    """A cost for which a network has to be made, if only in outline: found once per arch.
 
-    What is cheap to know is asked first, so a latency is measured only of archs that keep the other limits.
+    Example:
+        >>> length = Built(lambda arch: float(len(arch)))
+        >>> length((1, 2)), length((1, 2))
+        (2.0, 2.0)
+    """
+
+    def __init__(self, find: Cost) -> None:
+        self._find = functools.lru_cache(maxsize=65536)(find)
+
+    def __call__(self, arch: Arch) -> float:
+        """The cost."""
+        return self._find(arch)
+
+
+def _ignore(name: str, tried: int, least: float) -> None:
+    """Tell nobody."""
+
+
+class Limits:
+    """Whether an arch is valid and within all limits.
+
+    What is cheap to know is asked first, so a latency is measured only of archs that keep the other limits. Where
+    networks have to be made to know (memory, latency, and everything of a space that cannot count) and none of the
+    first 300 keeps the limit, it says so instead of going on: fewer than one random network in a hundred would.
+
+    Args:
+        space: The space.
+        known: The costs by name.
+        most: The most of each cost that is limited.
+        tried: Called whenever memory or latency was found of another arch.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> space = NasBench201()
+        >>> limits = Limits(space, costs(space, Task.noise((3, 32, 32))), {"flops": 5e6})
+        >>> limits((3, 3, 3, 3, 3, 3))
+        False
+        >>> limits.refused()[:57]
+        'the least flops seen are 220 M, above the limit of 5 M: a'
+    """
+
+    def __init__(
+        self, space: Space, known: Mapping[str, Cost], most: Mapping[str, float], tried: Tried = _ignore
+    ) -> None:
+        order = (*SHAPES_ALONE, "latency")
+        names = sorted(most, key=lambda name: order.index(name) if name in order else -1)
+        self._space, self._tried = space, tried
+        self._checks = [(name, known[name], most[name]) for name in names]
+        self._least = dict.fromkeys(names, math.inf)
+        self._kept = dict.fromkeys(names, False)
+        built = [name for name in names if isinstance(known[name], (Built, Latency))]
+        self._seen: dict[str, set[Arch]] = {name: set() for name in built}
+
+    def __call__(self, arch: Arch) -> bool:
+        """Whether it keeps them all."""
+        return self._space.valid(arch) and all(self._keeps(arch, *check) for check in self._checks)
+
+    def _keeps(self, arch: Arch, name: str, cost: Cost, most: float) -> bool:
+        value = cost(arch)
+        self._least[name] = min(self._least[name], value)
+        self._kept[name] |= value <= most
+        if name in self._seen and arch not in self._seen[name]:
+            self._seen[name].add(arch)
+            self._tried(name, len(self._seen[name]), self._least[name])
+            if len(self._seen[name]) >= MOST_BUILT and not self._kept[name]:
+                how = "measured here" if name == "latency" else "sized"
+                raise InputError(
+                    f"{self._space.name}: {MOST_BUILT} networks were {how}, and none keeps the limit: {self.refused()}"
+                )
+        return value <= most
+
+    def refused(self) -> str:
+        """The first limit that nothing has kept, the least seen and what to do; empty where something keeps all."""
+        for place, (name, _, most) in enumerate(self._checks):
+            if not self._kept[name] and math.isfinite(self._least[name]):
+                before = ", ".join(earlier for earlier, _, _ in self._checks[:place])
+                among = f" among networks that keep the limits on {before}" if before else ""
+                least = f"{'are' if name in COUNTS else 'is'} {amount(self._least[name], name)}"
+                return (
+                    f"the least {name} seen{among} {least}, above the limit of {amount(most, name)}: allow more"
+                    f" (--max-{name}), or choose a smaller space"
+                )
+        return ""
+
+
+def amount(value: float, name: str) -> str:
+    """A cost as people write it.
+
+    Example:
+        >>> amount(0.00042, "latency"), amount(64e6, "memory"), amount(1234567, "params"), amount(12, "layers")
+        ('0.42 ms', '64 MB', '1.23 M', '12')
+    """
+    if name == "latency":
+        return f"{1000 * value:.3g} ms"
+    unit = "B" if name == "memory" else ""
+    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:g} {unit}".strip()
+
+
+def feasible(
+    space: Space, known: Mapping[str, Cost], limits: Mapping[str, float], tried: Tried = _ignore
+) -> Limits | None:
+    """The limits as one question about an arch; None where there are none.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -96,51 +204,7 @@ def feasible(space: Space, known: Mapping[str, Cost], limits: Mapping[str, float
             raise UnknownName(f"a limit on {name!r} was given; there are: {', '.join(known)}")
         if not most > 0:
             raise InputError(f"a limit of {most} on {name} was given; expected more than 0")
-    if not limits:
-        return None
-    order = sorted(limits, key=lambda name: (*SHAPES_ALONE, "latency").index(name) if name in SHAPES_ALONE else 99)
-    checks = [(known[name], limits[name]) for name in order]
-
-    def allowed(arch: Arch) -> bool:
-        return space.valid(arch) and all(cost(arch) <= most for cost, most in checks)
-
-    return allowed
-
-
-def memory(space: Space, arch: Arch, task: Task) -> int:
-    """Bytes of weights, buffers and all layers' outputs for one sample, from shapes alone.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> space, task = NasBench201(), Task.noise((3, 32, 32))
-        >>> memory(space, (3, 3, 3, 3, 3, 3), task) > memory(space, (1, 1, 1, 1, 1, 1), task)
-        True
-    """
-    with torch.device("meta"):
-        net = space.build(arch, task).eval()
-    total = sum(_bytes(tensor) for tensor in (*net.parameters(), *net.buffers()))
-    outputs: list[int] = []
-    for module in net.modules():
-        if not any(True for _ in module.children()):
-            module.register_forward_hook(lambda module, inputs, output: outputs.append(_output_bytes(output)))
-    with torch.no_grad():
-        net(_sample(task, torch.device("meta")))
-    return total + sum(outputs)
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def _output_bytes(output: object) -> int:
-    if isinstance(output, Tensor):
-        return _bytes(output)
-    return sum(map(_output_bytes, output)) if isinstance(output, (tuple, list)) else 0
-
-
-def _sample(task: Task, device: torch.device) -> Tensor:
-    dtype = torch.int64 if task.vocabulary else torch.float32
-    return torch.zeros((1, *task.input_shape), dtype=dtype, device=device)
+    return Limits(space, known, limits, tried) if limits else None
 
 
 class Latency:
@@ -176,7 +240,7 @@ class Latency:
         if where in known:
             return known[where].value
         with seeded(0):
-            seconds = measured_latency(self._space.build(arch, self._task), _sample(self._task, torch.device("cpu")))
+            seconds = measured_latency(self._space.build(arch, self._task), one_sample(self._task, torch.device("cpu")))
         if self._store:
             self._store.keep([(where, Result(seconds, "ok", 1000 * seconds, math.nan))])
         return seconds

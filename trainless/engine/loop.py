@@ -1,21 +1,22 @@
 """The one loop that drives every searcher: ask, measure wherever an executor does, tell, write down.
 
 What is told, and in which order, depends on the searcher, on ``ahead`` and on the measured values, and on nothing else:
-not on the number of workers, not on which of them is faster, not on interruptions. A searcher that proposes batches is
-told each batch at once. One that proposes a single candidate at a time has ``ahead`` of them in flight and is told each
-in the order of its proposal; with ``ahead`` above 1 a searcher that learns from every candidate takes another, equally
-reproducible path than with 1, because it proposes before it has heard of the last ones.
+not on the number of workers, not on which of them is faster, not on interruptions. A searcher that proposes batches
+(nsga2, pmbga, reinforce, prune) is told each batch at once, as its paper has it: its path is that of the serial run,
+and at the end of a batch workers wait for the last of it. A searcher that proposes a single candidate at a time has
+``ahead`` of them under way and is told each in the order of its proposal; there is no end of a generation to wait for.
+With ``ahead`` above 1 one that learns from every candidate (evolution) takes another, equally reproducible path than
+with 1, because it proposes before it has heard of the last ones; random search takes the same. A worker has nothing to
+do only while one candidate takes longer than all those together that may be proposed before it is told: with times that
+differ as e^(0.7 z) two workers with four proposals each are busy 98 % of the time, eight 86 %; with one each 70 and 42.
 """
 
 from __future__ import annotations
 
 import itertools
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -210,10 +211,13 @@ def drive(
         return budget.seconds is not None and seconds() >= budget.seconds
 
     desk = _Desk(loop, executor, lambda: stopping() or late(), watch)
+    last: int | None = None  # how many more are told after a stop: what was waiting then, as far as it is known
     while not budget.exhausted(loop.spent) and not late():
         if stopping():
             desk.drain()
-            raise KeyboardInterrupt
+            last = len(loop.waiting) if last is None else last
+            if last <= 0:
+                raise KeyboardInterrupt
         if not loop.fill():
             return "finished"
         left = budget.left(loop.spent)
@@ -225,6 +229,7 @@ def drive(
         outcomes = _affordable(outcomes, loop.spent, budget)
         if outcomes:
             write(loop.take(group[: len(outcomes)], outcomes, seconds()))
+            last = None if last is None else last - len(outcomes)
             watch()
         if len(outcomes) < len(group):
             break
@@ -241,32 +246,6 @@ def _affordable(outcomes: list[Outcome], spent: Spent, budget: Budget) -> list[O
             break
         paid.append(outcome)
     return paid
-
-
-@contextmanager
-def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C be asked for instead of raised; the second is raised as ever.
-
-    Example:
-        >>> with one_interrupt() as stopping:
-        ...     stopping()
-        False
-    """
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-
-    def remember(number: int, frame: object) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        notice()
-
-    previous = signal.signal(signal.SIGINT, remember)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def plain(proposal: Proposal) -> Json:

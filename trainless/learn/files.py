@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Task
@@ -41,7 +42,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object of this version."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}): expected a folder that trainless wrote") from error
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise InputError(f"{path} is not of version {VERSION}: it was written by another trainless; train again")
@@ -98,11 +99,13 @@ def load_member(folder: Path, chosen: Space | None = None) -> tuple[Member, Trai
         chosen: The space, where it is not a registered one.
     """
     data = read_json(folder / MEMBER)
-    member, task = member_from_json(data["member"]), task_from_json(data["task"])
-    net = build(member, task, chosen)
+    with undamaged(folder / MEMBER, "delete its folder and train again"):
+        member, task = member_from_json(data["member"]), task_from_json(data["task"])
+        net = build(member, task, chosen)
+        history = tuple(epoch_from_json(epoch) for epoch in data["history"])
+        status = str(data["status"])
     load_weights(net, read_tensors(folder / WEIGHTS)[0], str(folder))
-    history = tuple(epoch_from_json(epoch) for epoch in data["history"])
-    return member, Trained(net.eval(), history, data["status"]), task
+    return member, Trained(net.eval(), history, status), task
 
 
 def finish_member(
@@ -169,17 +172,18 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
 def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     """Read an ensemble with everything that it promises; nothing is executed but the spaces' own builders."""
     data = read_json(folder / ENSEMBLE)
-    nets = [load_member(member_folder(folder, name), chosen)[1].net for name in data["members"]]
-    return Predictor(
-        task=task_from_json(data["task"]),
-        nets=tuple(nets),
-        weights=np.asarray(data["weights"], np.float64),
-        temperature=float(data["temperature"]),
-        sets=None if data["sets"] is None else sets_from_json(data["sets"]),
-        intervals=None if data["intervals"] is None else intervals_from_json(data["intervals"]),
-        deferral=None if data["deferral"] is None else deferral_from_json(data["deferral"]),
-        drift=_drift(folder / DRIFT) if data["drift"] else None,
-    )
+    with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
+        nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
+        return Predictor(
+            task=task_from_json(data["task"]),
+            nets=tuple(nets),
+            weights=np.asarray(data["weights"], np.float64),
+            temperature=float(data["temperature"]),
+            sets=None if data["sets"] is None else sets_from_json(data["sets"]),
+            intervals=None if data["intervals"] is None else intervals_from_json(data["intervals"]),
+            deferral=None if data["deferral"] is None else deferral_from_json(data["deferral"]),
+            drift=_drift(folder / DRIFT) if data["drift"] else None,
+        )
 
 
 def member_folder(folder: Path, name: str) -> Path:

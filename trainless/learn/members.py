@@ -102,6 +102,10 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
         task: Its input shape and target; no data are needed.
         chosen: The space, where it is not a registered one.
     """
+    if chosen is None and ":" in member.space:
+        raise InputError(
+            f"the member's space is {member.space}, whose code runs only where you name it: give --space {member.space}"
+        )
     home = chosen if chosen is not None else space(member.space, **dict(member.parameters))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(member.seed)

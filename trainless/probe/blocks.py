@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
@@ -60,15 +61,51 @@ def blocks(p: Probe) -> tuple[Block, ...]:
     return spatial if len(spatial) >= 2 else found
 
 
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """How a block's channels vary over all samples and positions, in double precision on the CPU.
+
+    Attributes:
+        products: The channels' covariance; where there are no more places than channels, the places' smaller matrix
+            of inner products, which has the same eigenvalues but for zeros.
+        singular: Whether it is the latter: the covariance then has no inverse, since centred places add up to zero.
+    """
+
+    products: Tensor
+    singular: bool
+
+    def eigenvalues(self) -> Tensor:
+        """Those of the covariance, ascending, zeros left out where they are known."""
+        values: Tensor = torch.linalg.eigvalsh(self.products).clamp_min(0)
+        return values
+
+    def least_correlation(self) -> float:
+        """The smallest eigenvalue of the channels' correlation; a constant channel correlates with nothing."""
+        if self.singular:
+            return 0.0
+        deviation = self.products.diagonal().clamp_min(0).sqrt()
+        scale = torch.where(deviation > 0, 1 / deviation, 0)
+        return float(torch.linalg.eigvalsh(self.products * scale[:, None] * scale[None])[0].clamp_min(0))
+
+
 @quantity
-def block_covariances(p: Probe) -> tuple[Tensor, ...]:
-    """The covariance of each block's channels over all samples and positions, in double precision on the CPU."""
-    return tuple(_covariance(block.channels()) for block in blocks(p))
+def block_scatters(p: Probe) -> tuple[Scatter, ...]:
+    """The scatter of each block's channels."""
+    return tuple(scatter(block.channels()) for block in blocks(p))
 
 
-def _covariance(rows: Tensor) -> Tensor:
+def scatter(rows: Tensor) -> Scatter:
+    """The scatter of rows, one per channel, over their columns.
+
+    Example:
+        >>> scatter(torch.tensor([[1.0, 3.0], [2.0, 2.0], [0.0, 4.0]])).eigenvalues().tolist()
+        [0.0, 5.0]
+    """
+    channels, places = rows.shape
     centred = rows - rows.mean(1, keepdim=True)
-    return (centred @ centred.T).double().cpu() / rows.shape[1]
+    singular = places <= channels
+    products = centred.T @ centred if singular else centred @ centred.T
+    return Scatter(products.double().cpu() / places, singular)
 
 
 def _tokens(net: nn.Module, output: Tensor) -> bool:

@@ -1,60 +1,115 @@
-"""Activation patterns as bits."""
+"""Activation patterns as bits: which units are open for which samples, eight to a byte."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.record import rectifiers
+
 Bytes = npt.NDArray[np.uint8]
+Counts = npt.NDArray[np.int64]
+WORD = 8  # bytes
+_STEPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
 
 
-def packed_patterns(bits: Tensor) -> Bytes:
-    """Rows of booleans, eight to a byte."""
-    return np.packbits(bits.cpu().numpy(), axis=1)
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a rectifier is open.
+
+    Attributes:
+        rows: One row of bits per sample, zeros to the end of a 64-bit word.
+        units: How many bits of a row count.
+        times: How often the same tensor was rectified.
+        feeds_convolution: How many convolutions take the result.
+    """
+
+    rows: Bytes
+    units: int
+    times: int = 1
+    feeds_convolution: int = 0
+
+
+@quantity
+def patterns(p: Probe) -> tuple[Pattern, ...]:
+    """The patterns of all rectifiers of a probe, a thirty-second of the activations' size."""
+    return tuple(
+        Pattern(packed(activation.gate), activation.gate[0].numel(), activation.times, activation.feeds_convolution)
+        for activation in rectifiers(p)
+    )
+
+
+def packed(gate: Tensor) -> Bytes:
+    """Where the entries of each sample are positive, as rows of bits that end at a whole word.
+
+    Example:
+        >>> packed(torch.tensor([[1.0, -1.0, 2.0]]))[0].tolist()
+        [5, 0, 0, 0, 0, 0, 0, 0]
+    """
+    rows = gate.flatten(1)
+    if rows.is_cuda:
+        rows = rows.gt(0).cpu()
+    bits = np.packbits(rows.numpy() > 0, axis=1, bitorder="little")
+    return np.pad(bits, ((0, 0), (0, -bits.shape[1] % WORD)))
+
+
+def disagreements(rows: Bytes) -> Counts:
+    """For each pair of rows, in how many bits they differ.
+
+    Example:
+        >>> disagreements(packed(torch.tensor([[1.0, -1.0, 2.0], [1.0, 1.0, -2.0]]))).tolist()
+        [[0, 2], [2, 0]]
+    """
+    words = np.ascontiguousarray(rows).view(np.uint64)
+    found = np.zeros((len(rows), len(rows)), np.int64)
+    for index, row in enumerate(words):
+        found[index, index:] = np.bitwise_count(words[index:] ^ row).sum(1, dtype=np.int64)
+    return found + np.triu(found, 1).T
 
 
 def distinct_rows(rows: Bytes) -> int:
     """How many different rows there are.
 
     Example:
-        >>> import torch
-        >>> distinct_rows(packed_patterns(torch.tensor([[True, False], [True, False], [False, False]])))
+        >>> distinct_rows(packed(torch.tensor([[1.0, -1.0], [1.0, -1.0], [-1.0, -1.0]])))
         2
     """
-    width = rows.shape[1]
-    if width <= 8:
-        whole = np.zeros((len(rows), 8), np.uint8)
-        whole[:, :width] = rows
-        return len(np.unique(whole.view(np.uint64)))
-    return len(np.unique(np.ascontiguousarray(rows).view(np.dtype((np.void, width)))))
+    return len({row.tobytes() for row in rows})
 
 
-def distinct_columns(parts: list[Tensor]) -> int:
-    """How many different columns there are in matrices of booleans that stand side by side.
-
-    Up to 48 rows make one exact number; more make several, which are compared together.
+def distinct_columns(found: tuple[Pattern, ...]) -> int:
+    """How many different columns there are in all patterns: what units show over the samples.
 
     Example:
-        >>> distinct_columns([torch.tensor([[True, True], [False, False]]), torch.tensor([[False], [True]])])
+        >>> distinct_columns((Pattern(packed(torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])), 2),))
         2
     """
-    columns = []
-    for bits in parts:
-        chunks = bits.split(48)
-        columns.append(torch.stack([_numbers(chunk) for chunk in chunks]))
-    codes = torch.cat(columns, 1)
-    if len(codes) == 1:
-        return len(codes[0].unique())
-    order = codes[0].argsort()
-    for row in codes[1:]:
-        order = order[row[order].argsort(stable=True)]
-    ordered = codes[:, order]
-    return 1 + int((ordered[:, 1:] != ordered[:, :-1]).any(0).sum())
+    words = torch.from_numpy(np.concatenate([_columns(pattern) for pattern in found], 1))
+    _, names = words[0].unique(return_inverse=True)
+    for row in words[1:]:
+        others, second = row.unique(return_inverse=True)
+        _, names = (names * len(others) + second).unique(return_inverse=True)
+    return int(names.max()) + 1
 
 
-def _numbers(bits: Tensor) -> Tensor:
-    """Each column read as a binary number, exact in double precision."""
-    powers = 2.0 ** torch.arange(len(bits), dtype=torch.float64, device=bits.device)
-    return powers @ bits.double()
+def _columns(pattern: Pattern) -> npt.NDArray[np.int64]:
+    """Every unit's bits over the samples as numbers of 64 bits: ``(words, units)``."""
+    samples = len(pattern.rows)
+    rows = np.pad(pattern.rows, ((0, -samples % 64), (0, 0)))
+    squares = np.ascontiguousarray(rows.reshape(len(rows) // 8, 8, -1).transpose(2, 0, 1)).view(np.uint64)[..., 0]
+    turned = _turned(squares).view(np.uint8).reshape(rows.shape[1], len(rows) // 8, 8)
+    units = np.ascontiguousarray(turned.transpose(0, 2, 1)).reshape(rows.shape[1] * 8, -1).view(np.int64)
+    return np.ascontiguousarray(units[: pattern.units].T)
+
+
+def _turned(squares: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each number read as 8 × 8 bits and reflected, so that the bits of a column come to lie in one byte."""
+    for shift, mask in _STEPS:
+        swapped = (squares ^ (squares >> np.uint64(shift))) & np.uint64(mask)
+        squares = squares ^ swapped ^ (swapped << np.uint64(shift))
+    return squares

@@ -70,6 +70,13 @@ def loss_gradients(p: Probe) -> LossGradients:
     return LossGradients(dict(zip(names, gradients[:-1], strict=True)), gradients[-1], channels)
 
 
+def weight_gradients(p: Probe) -> dict[str, Tensor]:
+    """The gradients of the mean loss by weight and nothing else: for probes of one use."""
+    names = weight_names(p)
+    leaves = trace(p).weights
+    return dict(zip(names, gradient(losses(p).mean(), [leaves[name] for name in names]), strict=True))
+
+
 def channel_sums(layer: Layer, gradient: Tensor) -> Tensor:
     """Σ over positions of output times gradient: one number per sample and output channel."""
     output = layer.output.detach()

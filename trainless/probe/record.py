@@ -91,7 +91,8 @@ def trace(p: Probe) -> Trace:
 
 def _record(p: Probe, careful: bool) -> tuple[Trace, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
-    x = p.x.detach().clone()
+    # channels last is faster but for samples normalised alone
+    x = p.x.detach().clone(memory_format=torch.contiguous_format if p.norm == "isolated" else torch.preserve_format)
     if x.is_floating_point():
         x.requires_grad_()
     weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}

@@ -80,7 +80,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
                 for block in blocks(layer, g, space, by):
                     consume(layer.weight, block)
             else:
-                whole = torch.cat([block.clone() for block in blocks(layer, g, space, "samples")])
+                whole = torch.cat([block.clone() for block in blocks(layer, g, space, "samples", alike=True)])
                 later[layer.weight] = whole + later.get(layer.weight, 0)
 
         return hook
@@ -145,13 +145,56 @@ def _one_by_one(p: Probe, names: list[str], cotangent: Tensor) -> dict[str, Tens
     return {name: torch.stack(each) for name, each in rows.items()}
 
 
-def blocks(layer: Layer, g: Tensor, space: Workspace, by: By) -> Iterator[Tensor]:
-    """A layer's per-sample weight gradients, the entries in an order of their own."""
+def blocks(layer: Layer, g: Tensor, space: Workspace, by: By, alike: bool = False) -> Iterator[Tensor]:
+    """A layer's per-sample weight gradients, the entries in an order of their own.
+
+    Args:
+        layer: The layer as it was recorded.
+        g: The gradient at its output.
+        space: Memory to use again.
+        by: See ``By``.
+        alike: The entries come in the same order whatever the shape of the layer's input.
+    """
+    if layer.conv is not None and not alike and _convolves(layer.x, g, layer.conv):
+        yield from _convolutions(layer.x, g, layer.conv, by)
+        return
     if layer.conv is None:
         rows = layer.x.reshape(len(layer.x), -1, layer.x.shape[-1])
         yield from _products(g.reshape(len(g), -1, g.shape[-1]).transpose(1, 2), _Rows(rows), space, by)
         return
     yield from _products(g.flatten(2), _Windows(layer.x, layer.conv, tuple(g.shape[2:]), space), space, by)
+
+
+def _convolves(x: Tensor, g: Tensor, conv: Conv) -> bool:
+    """Whether a convolution with a group per sample is the faster way: many positions and few outputs, on the CPU."""
+    plain = conv.groups == 1 and x.dtype == torch.float32 and not x.is_cuda
+    sizes = zip(x.shape[2:], g.shape[2:], conv.kernel, conv.stride, conv.padding, conv.dilation, strict=True)
+    even = all((size + 2 * pad - step * (k - 1) - 1) // s + 1 == out for size, out, k, s, pad, step in sizes)
+    return plain and even and g[0, 0].numel() >= 4 * g.shape[1]
+
+
+def _convolutions(x: Tensor, g: Tensor, conv: Conv, by: By) -> Iterator[Tensor]:
+    """The weight gradient of a convolution in which every sample is a group of its own."""
+    samples, outputs = g.shape[:2]
+    entries = x.shape[1] * math.prod(conv.kernel)
+    step = max(1, min(samples, WORKSPACE // (outputs * entries))) if by == "samples" else samples
+    wide = outputs if by == "samples" else max(1, min(outputs, WORKSPACE // (samples * entries)))
+    weight = x.new_empty(1).expand(samples * outputs, x.shape[1], *conv.kernel)
+    none = [0] * len(conv.kernel)
+    for start in range(0, samples, step):
+        inputs = x[start : start + step]
+        for first in range(0, outputs, wide):
+            part = g[start : start + step, first : first + wide]
+            found = torch.ops.aten.convolution_backward(
+                part.reshape(1, -1, *g.shape[2:]),
+                inputs.reshape(1, -1, *x.shape[2:]),
+                weight[: len(part) * part.shape[1]],
+                None,
+                *(conv.stride, conv.padding, conv.dilation, False, none),
+                len(part),
+                (False, True, False),
+            )[1]
+            yield found.view(len(part), -1)
 
 
 @dataclass(frozen=True, eq=False)

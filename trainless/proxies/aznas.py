@@ -6,10 +6,9 @@ import itertools
 import math
 
 import torch
-from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.blocks import Block, block_covariances, blocks
+from trainless.probe.blocks import Block, Scatter, block_scatters, blocks
 from trainless.probe.drawing import drawn
 from trainless.probe.inputs import Noise
 from trainless.probe.probe import Probe, quantity
@@ -24,11 +23,11 @@ _SETTING = Setting(weights=Kaiming(), inputs=Noise(), batch=64)
 @quantity
 def block_entropies(p: Probe) -> tuple[float, ...]:
     """Entropy of each block's normalised principal components: −Σ π log(π + 1e-8)."""
-    return tuple(_entropy(covariance) for covariance in block_covariances(p))
+    return tuple(_entropy(scatter) for scatter in block_scatters(p))
 
 
-def _entropy(covariance: Tensor) -> float:
-    values = torch.linalg.eigvalsh(covariance).clamp_min(0)
+def _entropy(scatter: Scatter) -> float:
+    values = scatter.eigenvalues()
     total = values.sum()
     if float(total) <= 0:
         raise Unscorable("a block's output is constant: it has no principal components")

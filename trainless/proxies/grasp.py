@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from trainless.probe.inputs import Double, First
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
-from trainless.probe.quantities import loss_gradients, weight_names
+from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.probe.record import run
 from trainless.proxies.counts import counts
 from trainless.proxies.proxy import proxy
@@ -66,7 +66,7 @@ def _backwards(p: Probe) -> float:
 def _forwards(p: Probe) -> float:
     """θᵀHg as the derivative along θ of the derivative along g of the loss."""
     names = weight_names(p)
-    gradients = loss_gradients(next(p.split(1))).weights  # a probe for one use: its graph is let go of at once
+    gradients = weight_gradients(next(p.split(1)))  # a probe for one use: its graph is let go of at once
     along_g = tuple(gradients[name] for name in names)
     along_weights = tuple(p.weights[name] for name in names)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from trainless.core.errors import Unscorable
+from trainless.probe.patterns import Counts, Pattern, disagreements, patterns
 from trainless.probe.probe import Probe
-from trainless.probe.record import Activation, rectifiers
 from trainless.proxies.proxy import Setting, proxy
 
 
@@ -29,21 +29,18 @@ def naswot(p: Probe, containers: bool = False) -> float:
     Fails:
         Two samples have the same pattern (the determinant is zero), or there is no rectifier.
     """
-    activations = rectifiers(p)
-    samples = len(p.x)
-    kernel = torch.zeros(samples, samples, dtype=torch.float64, device=p.x.device)
-    for activation in activations:
-        times = activation.times + (activation.feeds_convolution if containers else 0)
-        kernel += times * agreements(activation)
+    by_times: dict[int, list[Pattern]] = {}
+    for pattern in patterns(p):
+        times = pattern.times + (pattern.feeds_convolution if containers else 0)
+        by_times.setdefault(times, []).append(pattern)
+    alike = sum(times * agreements(found) for times, found in by_times.items())
+    kernel = torch.as_tensor(alike, dtype=torch.float64)
     sign, logarithm = torch.linalg.slogdet(kernel)
     if float(sign) <= 0 or not bool(torch.isfinite(logarithm)):
         raise Unscorable("two samples have the same activation pattern: the kernel is singular")
     return float(logarithm)
 
 
-def agreements(activation: Activation) -> Tensor:
-    """For each pair of samples, how many units are open in both or closed in both: D − n_i − n_j + 2 n_ij."""
-    open_units = activation.gate.gt(0).flatten(1).to(torch.float32)
-    both = (open_units @ open_units.T).double()
-    each = both.diagonal()
-    return open_units.shape[1] - each[:, None] - each[None] + 2 * both
+def agreements(found: list[Pattern]) -> Counts:
+    """For each pair of samples, how many units are open in both or closed in both."""
+    return sum(pattern.units for pattern in found) - disagreements(np.hstack([pattern.rows for pattern in found]))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.blocks import block_covariances, blocks
+from trainless.probe.blocks import block_scatters, blocks
 from trainless.probe.kernels import sample_statistics
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
@@ -76,7 +76,7 @@ def block_meco(p: Probe) -> float:
     Fails:
         The network has no blocks with channels.
     """
-    return math.fsum(_smallest(covariance) for covariance in block_covariances(p))
+    return math.fsum(scatter.least_correlation() for scatter in block_scatters(p))
 
 
 @proxy(higher_is_better=True, paper=PAPER)
@@ -103,10 +103,3 @@ def _entropy(weights: Tensor) -> float:
         raise Unscorable("no gradient reaches the weights")
     share = weights[weights > 0] / total
     return float(-(share * share.log()).sum())
-
-
-def _smallest(covariance: Tensor) -> float:
-    """The smallest eigenvalue of the correlation; a constant channel correlates with nothing."""
-    deviation = covariance.diagonal().clamp_min(0).sqrt()
-    scale = torch.where(deviation > 0, 1 / deviation, 0)
-    return float(torch.linalg.eigvalsh(covariance * scale[:, None] * scale[None])[0].clamp_min(0))

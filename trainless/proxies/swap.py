@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trainless.probe.patterns import distinct_columns
+from trainless.probe.patterns import distinct_columns, patterns
 from trainless.probe.probe import Probe
-from trainless.probe.record import rectifiers
 from trainless.probe.weights import Gaussian
 from trainless.proxies.proxy import Setting, proxy
 
@@ -26,5 +25,4 @@ def swap(p: Probe) -> float:
     Fails:
         The network has no rectifier.
     """
-    activations = rectifiers(p)
-    return float(distinct_columns([activation.gate.gt(0).flatten(1) for activation in activations]))
+    return float(distinct_columns(patterns(p)))

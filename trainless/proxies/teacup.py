@@ -10,7 +10,7 @@ import torch
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import Coupling, condition, kernel, spectrum
 from trainless.probe.probe import Probe
-from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
+from trainless.probe.quantities import loss_gradients, output_gradient, weight_gradients, weight_names
 from trainless.probe.weights import Kaiming, Magnitude
 from trainless.proxies.proxy import Setting, proxy
 
@@ -58,7 +58,7 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
         No gradient reaches the weights.
     """
     q = p.once(weights=Magnitude(double=False), norm="batch")
-    parts = [loss_gradients(part).weights for part in (q.split(batches) if batches > 1 else (q,))]
+    parts = [weight_gradients(part) for part in (q.split(batches) if batches > 1 else (q,))]
     total = sum(float((q.weights[name] * sum(part[name] for part in parts)).abs().sum()) for name in weight_names(q))
     if total == 0:
         raise Unscorable("no gradient reaches the weights: the sum is zero")

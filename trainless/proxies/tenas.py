@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,9 +10,8 @@ from torch import Tensor
 from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Crops
 from trainless.probe.kernels import Coupling, Of, Over, condition, kernel, spectrum
-from trainless.probe.patterns import distinct_rows, packed_patterns
+from trainless.probe.patterns import distinct_rows, patterns
 from trainless.probe.probe import Probe
-from trainless.probe.record import rectifiers
 from trainless.proxies.proxy import Setting, proxy
 
 TEGNAS = "chen2023tegnas"
@@ -107,8 +107,5 @@ def linear_regions(p: Probe, batches: int = 1) -> float:
         The network has no rectifier.
     """
     parts = p.split(batches) if batches > 1 else (p,)
-    patterns = []
-    for q in parts:
-        activations = rectifiers(q)
-        patterns.append(torch.cat([activation.gate.gt(0).flatten(1) for activation in activations], 1))
-    return float(distinct_rows(packed_patterns(torch.cat(patterns))))
+    rows = [np.hstack([pattern.rows for pattern in patterns(q)]) for q in parts]
+    return float(distinct_rows(np.vstack(rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -18,7 +18,6 @@ from trainless.probe.weights import Kaiming
 from trainless.proxies.proxy import Setting, proxy
 
 Factor: TypeAlias = Literal["published", "exact"]
-Columns: TypeAlias = dict[str, Tensor]
 
 
 @quantity
@@ -27,65 +26,90 @@ def selected_jacobian(p: Probe, tensors: int, outputs: int) -> Tensor:
 
     One backward pass per output, in which each layer reads off a single entry's gradient.
     """
-    t = trace(p)
     names = list(p.weights)[:tensors]
-    columns = [_columns(p, names, k) for k in range(outputs)]
-    zero = t.outputs.new_zeros(len(p.x))
-    return torch.stack([torch.stack([column.get(name, zero) for name in names], 1) for column in columns], 1)
-
-
-def _columns(p: Probe, names: list[str], k: int) -> Columns:
-    t = trace(p)
-    wanted = set(names)
-    found: Columns = {}
-
-    def add(name: str | None, value: Callable[[], Tensor]) -> None:
-        if name in wanted and name is not None:
-            new = value()
-            found[name] = found[name] + new if name in found else new
-
-    def on_layer(layer: Layer) -> Callable[[Tensor], None]:
-        def hook(g: Tensor) -> None:
-            add(layer.weight, lambda: _first_entry(layer, g))
-            add(layer.bias, lambda: _first_channel(g, layer.conv is not None).sum(1))
-
-        return hook
-
-    def on_norm(norm: Standardised) -> Callable[[Tensor], None]:
-        def hook(g: Tensor) -> None:
-            add(norm.weight, lambda: (_first_channel(g, True) * _first_channel(norm.x, True)).sum(1))
-            add(norm.bias, lambda: _first_channel(g, True).sum(1))
-
-        return hook
-
-    read = {name for layer in t.layers for name in (layer.weight, layer.bias)}
-    read |= {name for norm in t.norms for name in (norm.weight, norm.bias)}
-    read -= {layer.weight for layer in t.layers if len(layer.x) != len(p.x)}
-    if unread := wanted - read:
+    if unread := set(names) - {name for reading in _readings(p) for name in reading.names}:
         raise Unscorable(f"the gradient of {sorted(unread)[0]} per sample cannot be read off a layer")
-    handles = [layer.output.register_hook(on_layer(layer)) for layer in t.layers if layer.weight in wanted]
-    handles += [norm.output.register_hook(on_norm(norm)) for norm in t.norms if norm.weight in wanted]
+    return torch.stack([_rows(p, names, k) for k in range(outputs)], 1)
+
+
+def _rows(p: Probe, names: list[str], k: int) -> Tensor:
+    """The named parameters' entries of every sample for output k, read off the gradients as they pass by."""
+    t = trace(p)
+    place = {name: index for index, name in enumerate(names)}
+    places: list[int] = []
+    found: list[Tensor] = []
+
+    def watch(reading: Reading) -> torch.utils.hooks.RemovableHandle:
+        where = [place.get(name, len(names)) for name in reading.names]
+
+        def hook(g: Tensor) -> None:
+            places.extend(where)
+            found.append(torch.bmm(_first_channel(g, reading.channels_second), reading.factors))
+
+        handle: torch.utils.hooks.RemovableHandle = reading.output.register_hook(hook)
+        return handle
+
+    handles = [watch(reading) for reading in _readings(p) if not place.keys().isdisjoint(reading.names)]
     try:
         gradient(t.outputs[:, k].sum(), leaves(t))
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    rows = t.outputs.new_zeros(len(p.x), len(names) + 1)
+    if found:
+        rows.index_add_(1, torch.tensor(places, device=rows.device), torch.cat(found, 2)[:, 0])
+    return rows[:, :-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What to multiply the gradient at a layer's or norm's first output channel by, position by position.
+
+    Attributes:
+        names: The parameters whose first entries are read.
+        output: Where the gradient is met.
+        factors: ``(N, positions, parameters)``: what the first entry multiplies, and ones for a bias.
+        channels_second: Whether the output's channels are its second axis, not its last.
+    """
+
+    names: tuple[str, ...]
+    output: Tensor
+    factors: Tensor
+    channels_second: bool
+
+
+@quantity
+def _readings(p: Probe) -> tuple[Reading, ...]:
+    """Where each parameter's first entry can be read; the others' per-sample gradients cannot be read at all."""
+    t = trace(p)
+    layers = [layer for layer in t.layers if len(layer.x) == len(p.x) and layer.output.requires_grad]
+    found = [_reading(layer.weight, layer.bias, layer, _seen(layer), layer.conv is not None) for layer in layers]
+    return (*found, *(_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in t.norms))
+
+
+def _reading(weight: str, bias: str | None, at: Layer | Standardised, seen: Tensor, channels_second: bool) -> Reading:
+    factors = seen.transpose(1, 2)
+    if bias is None:
+        return Reading((weight,), at.output, factors.contiguous(), channels_second)
+    return Reading((weight, bias), at.output, torch.cat([factors, torch.ones_like(factors)], 2), channels_second)
 
 
 def _first_channel(tensor: Tensor, channels_second: bool) -> Tensor:
-    """Channel 0 as ``(N, positions)``."""
-    return tensor[:, 0].flatten(1) if channels_second and tensor.ndim > 2 else tensor[..., 0].reshape(len(tensor), -1)
+    """Channel 0 as ``(N, 1, positions)``."""
+    if channels_second and tensor.ndim > 2:
+        return tensor.flatten(2)[:, :1]
+    return tensor[..., 0].reshape(len(tensor), 1, -1)
 
 
-def _first_entry(layer: Layer, g: Tensor) -> Tensor:
-    """Per-sample gradient of the weight's first entry: output channel 0, input channel 0, first tap."""
+def _seen(layer: Layer) -> Tensor:
+    """What the weight's first entry (output channel 0, input channel 0, first tap) multiplies at each position."""
     conv = layer.conv
     if conv is None:
-        return (g[..., 0] * layer.x[..., 0]).reshape(len(g), -1).sum(1)
+        return _first_channel(layer.x, False)
     x = F.pad(layer.x[:, 0], [pad for size in reversed(conv.padding) for pad in (size, 0)])
-    taps = tuple(slice(0, step * (size - 1) + 1, step) for step, size in zip(conv.stride, g.shape[2:], strict=True))
-    return (g[:, 0] * x[(slice(None), *taps)]).flatten(1).sum(1)
+    sizes = zip(conv.stride, layer.output.shape[2:], strict=True)
+    taps = tuple(slice(0, step * (size - 1) + 1, step) for step, size in sizes)
+    return x[(slice(None), *taps)].flatten(1)[:, None]
 
 
 @quantity

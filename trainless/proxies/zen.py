@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Noise
-from trainless.probe.norms import normalised
+from trainless.probe.norms import channel_variances, normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import Recorder, run
 from trainless.probe.weights import Gaussian
@@ -44,28 +44,34 @@ def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
     x = p.x[:samples]
     noise = torch.randn(x.shape, generator=p.generator("zen")).to(x.device, x.dtype)
     features, logarithms = _features(p, x)
-    moved, _ = _features(p, x + step * noise)
+    moved, _ = _features(p, x + step * noise, noting=False)
     difference = float((features - moved).abs().flatten(1).sum(1).double().mean())
     if not difference > 0:
         raise Unscorable("the features do not react to the input")
     return math.log(difference) + math.fsum(logarithms)
 
 
-def _features(p: Probe, x: Tensor) -> tuple[Tensor, list[float]]:
-    """The last rectifier's outputs and each batch norm's log standard deviation."""
+def _features(p: Probe, x: Tensor, noting: bool = True) -> tuple[Tensor, list[float]]:
+    """The last rectifier's outputs and, where noted, each batch norm's log standard deviation."""
+    found, spoilt = _recorded(p, x, noting, careful=False)
+    return _recorded(p, x, noting, careful=True)[0] if spoilt else found
+
+
+def _recorded(p: Probe, x: Tensor, noting: bool, careful: bool) -> tuple[tuple[Tensor, list[float]], bool]:
     logarithms: list[float] = []
 
     def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> Tensor:
-        _, _, inverse = torch.native_batch_norm(inputs, None, None, None, None, True, 0.0, 0.0)
+        if not noting:
+            return output
         count = inputs.numel() // inputs.shape[1]
-        variance = float(inverse.double().pow(-2).nan_to_num(0, posinf=0).mean()) * count / max(1, count - 1)
+        variance = float(channel_variances(inputs).double().mean()) * count / max(1, count - 1)
         if variance > 0:
             logarithms.append(0.5 * math.log(variance))
         return output
 
-    recorder = Recorder(p.net, {}, careful=True)
+    recorder = Recorder(p.net, {}, careful)
     with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, note), recorder:
         run(p.net, p.weights, x)
     if not recorder.activations:
         raise Unscorable("the network has no rectifying activation")
-    return list(recorder.activations.values())[-1].gate, logarithms
+    return (list(recorder.activations.values())[-1].gate, logarithms), recorder.spoilt()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from trainless.probe.probe import Probe
-from trainless.probe.quantities import loss_gradients, weight_names
+from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.proxies.proxy import Setting, proxy
 
 
@@ -22,7 +22,7 @@ def zico(p: Probe, batches: int = 2, cumulative: bool = False) -> float:
         batches: How many; 2 in the paper.
         cumulative: Add each mini-batch's gradient to those before it, as TEACUP's program does by not clearing them.
     """
-    parts = [loss_gradients(q).weights for q in p.split(batches)]
+    parts = [weight_gradients(q) for q in p.split(batches)]
     return float(sum(_layer([part[name] for part in parts], cumulative) for name in weight_names(p)))
 
 

@@ -2,8 +2,8 @@
 
 The folder holds ``run.json`` (what was asked for), ``plan.json`` (the numbers that follow), ``searches/`` (a run folder
 each, with its store), ``members/``, ``ensemble.json`` and ``drift.safetensors`` (what joins them), ``predictions.npz``
-(what the ensemble says of the test part) and ``summary.json``. A report reads these, nothing has to be computed for it
-again; ``REPORT`` is where it belongs.
+(what the ensemble says of the test part), ``summary.json``, ``shown.npz`` (the few samples that are shown) and
+``report.html``, which is made of these alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.engine.executors import Engine
 from trainless.learn.files import load_predictor, read_json
 from trainless.learn.predictor import Predictor
 from trainless.ranking import ranking as named_ranking
@@ -26,14 +27,13 @@ from trainless.run.joining import SUMMARY, join
 from trainless.run.numbers import Wish, plan_of, settle
 from trainless.run.presets import Preset, require_designable, require_varied, rungs
 from trainless.run.presets import registry as presets
+from trainless.run.reporting import REPORT, write_report
 from trainless.run.stages import Progress, Work, elapsed, entries_of, search_stage, train_stage
 from trainless.run.units import quantity, seconds_of
 from trainless.run.verdict import plain
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
 from trainless.tasks import task as named_task
-
-REPORT = "report.html"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,14 @@ def design(
     seed: int = 0,
     device: str = "cpu",
     workers: int = 1,
+    timeout: float | str | None = None,
+    memory_limit: float | str | None = None,
+    engine: str = "local",
+    address: str = "",
+    store: str = "",
     interval: float = 20.0,
     started: float | None = None,
+    report: bool = True,
     progress: Progress = lambda stage, done, total, detail: None,
 ) -> Designed:
     """Search architectures for data, train the best ones, and make of them an ensemble that says how sure it is.
@@ -103,8 +109,14 @@ def design(
         seed: The seed of everything.
         device: Where to score and train.
         workers: Processes on a CPU, one thread each.
+        timeout: Seconds that scoring one candidate may take.
+        memory_limit: Bytes that one worker may take, such as ``"4g"``.
+        engine: ``"local"`` for this machine, ``"ray"`` for a Ray cluster.
+        address: Of a Ray cluster; one is started here by default.
         interval: Seconds between checkpoints of a training.
         started: When the time budget began by ``time.monotonic()``; now by default.
+        store: A store to share scores and searches with other machines, as in :func:`trainless.search`.
+        report: Whether to make ``report.html``.
         progress: Told how far it is.
 
     Raises:
@@ -116,7 +128,9 @@ def design(
     require_varied(task)
     folder = Path(out)
     numbers = _changed(preset, evaluations, members, epochs, baseline)
-    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget))
+    most = None if memory_limit is None else int(quantity(memory_limit, "memory"))
+    where = Engine(engine, workers, seconds_of(timeout), most, device, address)
+    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget), where, store)
     limits = {name: quantity(most, name) for name, most in (constraints or {}).items()}
     ladder = rungs(numbers, space, space_args or {})
     ladder[0].check(task)
@@ -128,6 +142,10 @@ def design(
     with locked(folder):
         if not (folder / SUMMARY).exists():
             _work(work, ladder, started)
+        if report and not (folder / REPORT).exists():
+            progress("reporting", 0, 1, "")
+            write_report(folder, task, chosen)
+            progress("reporting", 1, 1, "")
         return designed(folder, chosen)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainless.core.arch import Decision, is_region
+from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
 from trainless.run.folder import read_configuration
 from trainless.run.search import read_only
@@ -31,28 +32,31 @@ def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
     """
     source = Path(run)
     configuration = read_configuration(source)
-    steps = [step_of(line.step) for line in read_only(source) if line.step]
-    told = [
-        (step.number, proposal, outcome)
-        for step in steps
-        for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
-        if not is_region(proposal.candidate)
-    ]
+    with undamaged(source, "give another run"):
+        steps = [step_of(line.step) for line in read_only(source) if line.step]
+        told = [
+            (step.number, proposal, outcome)
+            for step in steps
+            for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
+            if not is_region(proposal.candidate)
+        ]
     if not told:
         raise InputError(f"{run} has evaluated no architecture yet (pruning evaluates regions): nothing to export")
-    higher = configuration["higher_is_better"]
-    return to_study(
-        [Decision(each, tuple(options)) for each, options in configuration["decisions"].items()],
-        [proposal.arch for _, proposal, _ in told],
-        {column: np.array([outcome.values[column] for _, _, outcome in told]) for column in higher},
-        higher_is_better=higher,
-        attributes=[
-            {"step": number, "fidelity": proposal.fidelity, **dict(outcome.failures)}
-            for number, proposal, outcome in told
-        ],
-        storage=_address(storage),
-        name=name or source.resolve().name,
-    )
+    address = _address(storage)
+    with undamaged(source, "give another run"):
+        higher = configuration["higher_is_better"]
+        return to_study(
+            [Decision(each, tuple(options)) for each, options in configuration["decisions"].items()],
+            [proposal.arch for _, proposal, _ in told],
+            {column: np.array([outcome.values[column] for _, _, outcome in told]) for column in higher},
+            higher_is_better=higher,
+            attributes=[
+                {"step": number, "fidelity": proposal.fidelity, **dict(outcome.failures)}
+                for number, proposal, outcome in told
+            ],
+            storage=address,
+            name=name or source.resolve().name,
+        )
 
 
 def _address(storage: str | Path) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError
 from trainless.search.searcher import Json
 
 FORMAT = 1
@@ -93,7 +93,7 @@ def read_configuration(path: Path) -> Json:
         found = json.loads(file.read_text())
     except FileNotFoundError:
         raise InputError(f"{path} is no run: it has no {CONFIGURATION}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read ({error}): give another folder") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{file} is not of a run that this version of trainless knows: give another folder")
@@ -141,3 +141,15 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
         yield
+
+
+@contextmanager
+def forgotten_unless_begun(folder: Folder, fresh: bool) -> Iterator[None]:
+    """Where a mistake ends a new run before its first step, its folder takes the mended command as if it were empty."""
+    try:
+        yield
+    except TrainlessError:
+        begun = folder.trajectory.exists() and folder.trajectory.stat().st_size > 0
+        if fresh and not begun:
+            (folder.path / CONFIGURATION).unlink(missing_ok=True)
+        raise

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from trainless.core.arch import Arch, is_region
+from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.engine.loop import Loop
 from trainless.engine.signals import scores_of
@@ -75,6 +78,20 @@ def leaderboard(
 
 def _scores(texts: Sequence[str], values: Sequence[Mapping[str, float]], higher: Mapping[str, bool]) -> Scores:
     return scores_of(dict(zip(texts, values, strict=True)), higher)
+
+
+def require_scored(loop: Loop, table: Path | None) -> None:
+    """Raise InputError where something was evaluated and nothing of it has a value: the most frequent reason."""
+    outcomes = [loop.known[proposal] for proposal in loop.told]
+    if not outcomes or any(not math.isnan(value) for outcome in outcomes for value in outcome.values.values()):
+        return
+    reasons = Counter(reason for outcome in outcomes for reason in set(outcome.failures.values()))
+    reason, times = reasons.most_common(1)[0] if reasons else ("no reason was given", len(outcomes))
+    where = f"every reason is in the column status of {table}; " if table else ""
+    raise InputError(
+        f"none of {len(outcomes)} candidates could be scored; most often ({times} of them): {reason} ({where}look at"
+        " the data and the space's networks, or choose other proxies)"
+    )
 
 
 def to_csv(places: Sequence[Place]) -> str:

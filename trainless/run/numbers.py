@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.engine.asked import init_named, select
+from trainless.engine.executors import Engine
 from trainless.engine.measures import ByProxies
 from trainless.learn.files import VERSION, read_json, write_json
 from trainless.learn.recipe import Recipe, recipe_from_json
@@ -38,6 +39,8 @@ class Wish:
         workers: Processes.
         seed: The seed of everything.
         seconds: The time budget; None for none.
+        engine: Where these processes are, and the limits of one candidate.
+        store: A store that other machines share; empty for one per search.
     """
 
     preset: Preset
@@ -47,6 +50,8 @@ class Wish:
     workers: int
     seed: int
     seconds: float | None
+    engine: Engine = field(default_factory=Engine)
+    store: str = ""
 
 
 @dataclass(frozen=True)

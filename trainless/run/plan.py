@@ -14,23 +14,24 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.engine.asked import Init, init_named, select
-from trainless.engine.constraints import Cost, costs, feasible
+from trainless.engine.constraints import Cost, Tried, costs, feasible
 from trainless.engine.executors import InProcess
 from trainless.engine.loop import Loop
 from trainless.engine.measures import ByProxies, Measure, canonical_key
 from trainless.engine.signals import signal_for
-from trainless.engine.store import SqliteStore
+from trainless.engine.store import Store
 from trainless.proxies.proxy import Proxy
-from trainless.ranking import Ranking, RankProduct, RankSum
+from trainless.ranking import Consensus, Ranking, RankProduct, RankSum
 from trainless.ranking import ranking as named_ranking
 from trainless.search import registry as searchers
 from trainless.search.evolution import Evolution
 from trainless.search.history import HistoryEvolution
+from trainless.search.making import made, require_columns
 from trainless.search.prune import Prune
 from trainless.search.searcher import Json, Proposal, Searcher
 from trainless.spaces import space as named_space
 from trainless.spaces.moves import Feasible
-from trainless.spaces.protocol import Space, key
+from trainless.spaces.protocol import Space, Supernet, key
 from trainless.tasks import task as named_task
 
 Factory = Callable[..., Searcher]
@@ -151,7 +152,7 @@ class Plan:
         parent = {"seed": configuration["seed"], "step": step, "parent": configuration.get("parent")}
         return dataclasses.replace(self, seed=seed, score_seed=configuration["score_seed"], parent=parent)
 
-    def measure_at(self, store: Path) -> Measure:
+    def measure_at(self, store: Path | str) -> Measure:
         """What measures proposals, with a store."""
         return self.measure or self._scoring(self.proxies, store)
 
@@ -167,32 +168,44 @@ class Plan:
             store=str(store),
         )
 
-    def loop(self, measure: Measure, store: SqliteStore, ahead: int) -> tuple[Loop, dict[str, Cost]]:
+    def loop(
+        self, measure: Measure, store: Store, ahead: int, tried: Tried = lambda name, tried, least: None
+    ) -> tuple[Loop, dict[str, Cost]]:
         """A search at its beginning, and the costs that its leaderboard shows."""
         wanted = tuple(dict.fromkeys((*self.limits, *self.objectives)))
         known = costs(self.space, self.task, store=store, given=self.given, wanted=wanted)
-        allowed = feasible(self.space, known, self.limits)
+        allowed = feasible(self.space, known, self.limits, tried)
         searcher = self._searcher(allowed, store)
-        signal = signal_for(
-            self.ranking, measure.higher_is_better, columns=ranks_itself(searcher, self.ranking), name=self.ranking_name
-        )
+        columns = ranks_itself(searcher, self.ranking)
+        self._require_told(searcher, list(measure.higher_is_better), columns)
+        signal = signal_for(self.ranking, measure.higher_is_better, columns=columns, name=self.ranking_name)
         objectives = {name: known[name] for name in self.objectives}
         return Loop(searcher, signal, canonical_key(self.space, allowed), ahead, objectives), known
 
-    def _searcher(self, allowed: Feasible | None, store: SqliteStore) -> Searcher:
-        parameters = {"seed": self.seed, "feasible": allowed, **self.parameters}
-        if self.assist is not None:
-            parameters["proxy"] = self._assistant(self.assist, store)
-        try:
-            return self.searcher(self.space, **parameters)
-        except TypeError as error:
-            if self.assist is None and "'proxy'" in str(error):
-                raise InputError(f"{self.name} is assisted by a proxy: name it, such as assist='synflow'") from error
-            raise InputError(f"{self.name} cannot be made with {dict(self.parameters)} ({error})") from error
+    def _require_told(self, searcher: Searcher, measured: list[str], columns: bool) -> None:
+        """Refuse what the searcher could not be told, before anything is measured."""
+        if isinstance(searcher, Prune) and self.measure is None and not isinstance(self.space, Supernet):
+            raise InputError(
+                f"{self.name} evaluates supernets, and {self.space.name} builds none: choose another searcher, such as"
+                " evolution, or a space with supernets, such as nb201 or darts"
+            )
+        if isinstance(searcher, Prune) and self.objectives:
+            raise InputError(
+                f"{self.name} evaluates regions, which have no {' or '.join(self.objectives)} of their own: leave out"
+                " the objectives, give limits instead (--max-flops), or choose nsga2"
+            )
+        told = measured if columns or self.ranking is None else [self.ranking_name]
+        require_columns(self.name, searcher, [*told, *self.objectives])
 
-    def _assistant(self, proxy: Proxy, store: SqliteStore) -> Callable[[Arch], float]:
+    def _searcher(self, allowed: Feasible | None, store: Store) -> Searcher:
+        proxy = None if self.assist is None else self._assistant(self.assist, store)
+        return made(
+            self.name, self.searcher, self.space, self.parameters, seed=self.seed, feasible=allowed, proxy=proxy
+        )
+
+    def _assistant(self, proxy: Proxy, store: Store) -> Callable[[Arch], float]:
         """A proxy as a function of an arch, higher is better; its scores are kept with all others."""
-        measure = self._scoring([proxy], str(store.path))
+        measure = self._scoring([proxy], store.url)
         executor = InProcess(measure)
         sign = 1.0 if proxy.higher_is_better else -1.0
         twin = canonical_key(self.space, None)
@@ -217,6 +230,8 @@ def ranks_itself(searcher: Searcher, ranking: Ranking | None) -> bool:
         >>> ranks_itself(Prune(NasBench201()), named_ranking("teacup"))
         True
     """
+    if isinstance(ranking, Consensus):
+        return isinstance(searcher, Prune)
     if isinstance(ranking, (RankSum, RankProduct)) and all(isinstance(part, str) for part in ranking.parts):
         kind = Evolution if isinstance(ranking, RankSum) else HistoryEvolution
         return isinstance(searcher, (kind, Prune))

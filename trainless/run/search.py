@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.arch import Arch
+from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.engine.executors import Executor, InProcess, Processes
-from trainless.engine.loop import End, Loop, drive, one_interrupt
+from trainless.engine.constraints import Tried
+from trainless.engine.executors import Engine, Executor, executor_for
+from trainless.engine.interrupts import one_interrupt
+from trainless.engine.loop import End, Loop, drive
 from trainless.engine.measures import Measure
-from trainless.engine.store import SqliteStore
+from trainless.engine.store import SqliteStore, merge, store_at
 from trainless.proxies.proxy import Proxy
 from trainless.ranking import Ranking
 from trainless.run.folder import (
@@ -25,18 +28,22 @@ from trainless.run.folder import (
     STORE,
     TRAJECTORY,
     Folder,
+    forgotten_unless_begun,
     locked,
     open_folder,
     read_configuration,
     replace,
 )
-from trainless.run.leaderboard import Place, leaderboard, to_csv
+from trainless.run.leaderboard import Place, leaderboard, require_scored, to_csv
 from trainless.run.plan import Plan
+from trainless.run.shared import Shared
 from trainless.run.trajectory import Writer, fork, read, replay
 from trainless.run.units import quantity, seconds_of
 from trainless.search.searcher import Json, Proposal, Searcher
 from trainless.search.stopping import Budget, Spent
 from trainless.spaces.protocol import Space
+
+AHEAD = 4  # single proposals under way per worker
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ class Found:
     """What a search came to.
 
     Args:
-        best: The searcher's own choice: the best it was told, or what its policy or its pruning came to.
+        best: The searcher's own choice: the best it was told, or what its policy or its pruning came to; written as
+            the leaderboard writes it, which has one of a set of twins.
         places: The leaderboard, by the signal over everything that was evaluated.
         end: Whether the searcher had finished or the budget was used up.
         spent: What was used up.
@@ -86,10 +94,16 @@ def search(
     workers: int = 1,
     ahead: int | None = None,
     timeout: float | str | None = None,
+    memory_limit: float | str | None = None,
+    engine: str = "local",
+    address: str = "",
     out: str | Path | None = None,
+    store: str = "",
+    name: str = "",
     parent: tuple[str | Path, int] | None = None,
     watch: Watch = lambda loop, budget: None,
     notice: Callable[[], None] = lambda: None,
+    tried: Tried = lambda name, tried, least: None,
 ) -> Found:
     """Search a space without training.
 
@@ -121,12 +135,24 @@ def search(
         batch: Samples per batch; 0 for 64, or the paper's number.
         device: Where to build the networks.
         workers: Processes; 1 works in this one. Each uses one thread, so that scores do not depend on their number.
-        ahead: How many single proposals are in flight at a time; as many as workers by default.
+        ahead: How many single proposals are in flight at a time; four for each worker by default, so that hardly one
+            waits for a slow neighbour's candidate to be told first, and 1 with one worker.
         timeout: Seconds that one candidate may take; needs processes of its own.
+        memory_limit: Bytes that one worker may take, such as ``"4g"``; needs processes of its own.
+        engine: ``"local"`` for this machine, ``"ray"`` for a Ray cluster.
+        address: Of a Ray cluster; one is started here by default.
         out: The run folder; None keeps nothing.
+        store: A store to share scores with other runs and machines, as ``postgresql://user@host/database`` or a path.
+            The run itself is kept there too, so that any machine can go on with it. By default the folder has its own.
+        name: What the run is called in that store; the folder's name by default.
         parent: A run folder and a step: begin as that run was after that step, with the randomness of ``seed``.
         watch: Called whenever anything was measured.
         notice: Called at the first Ctrl-C.
+        tried: Called with the cost, the number of networks and the least so far whenever a network was made to see
+            whether it keeps a limit on memory or latency.
+
+    Raises:
+        InputError: What was asked for cannot be; or no candidate could be scored, with the reason.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -135,6 +161,8 @@ def search(
         (5, 1)
     """
     budget = Budget(evaluations, seconds_of(time), seconds_of(simulated))
+    most = None if memory_limit is None else int(quantity(memory_limit, "memory"))
+    where = Engine(engine, workers, seconds_of(timeout), most, device, address)
     plan = Plan.of(
         task,
         space,
@@ -154,21 +182,34 @@ def search(
     )
     with ExitStack() as stack:
         path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        fresh = not (path / CONFIGURATION).exists()
+        shared = None
+        if store:
+            keeper = stack.enter_context(store_at(store))
+            shared = Shared(keeper, name or path.resolve().name, path) if out is not None or name else None
+        if shared:
+            stack.enter_context(shared.held())
+            shared.fetch()
         if parent is not None:
-            plan, ahead = _forked(plan, path, parent, seed)
-        elif ahead is None and not (path / CONFIGURATION).exists():
-            ahead = workers
+            plan, ahead = _forked(plan, path, parent, seed, store)
+        elif ahead is None and fresh:
+            ahead = 1 if workers == 1 else AHEAD * workers
         asked = {**plan.described(), "ahead": ahead, "parent": plan.parent}
         folder = open_folder(path, asked, _budget_json(budget))
         stack.enter_context(locked(folder.path))
-        store = stack.enter_context(SqliteStore(folder.store))
-        made = stack.enter_context(closing(plan.measure_at(folder.store)))
-        loop, known = plan.loop(made, store, int(folder.configuration["ahead"]))
-        replay(loop, read(folder.trajectory))
+        stack.enter_context(forgotten_unless_begun(folder, fresh))
+        if shared:
+            shared.settle()
+        if not store:
+            keeper = stack.enter_context(store_at(folder.store))
+        made = stack.enter_context(closing(plan.measure_at(keeper.url)))
+        loop, known = plan.loop(made, keeper, int(folder.configuration["ahead"]), tried)
+        with undamaged(folder.trajectory, "give another folder with --out"):
+            replay(loop, read(folder.trajectory))
         stopping = stack.enter_context(one_interrupt(notice))
-        executor = _executor(made, workers, seconds_of(timeout))
+        executor = executor_for(made, where)
         try:
-            end = _drive(loop, executor, budget, folder, stopping, watch)
+            end = _drive(loop, executor, budget, folder, shared, stopping, watch)
         except BaseException:
             executor.close(now=True)
             _publish(folder, leaderboard(loop, plan.space, made.higher_is_better, known))
@@ -176,8 +217,10 @@ def search(
         final = _final(loop, executor)
         executor.close()
         places = leaderboard(loop, plan.space, made.higher_is_better, known, final)
-        _publish(folder, places)
-        return Found(loop.searcher.best(), places, end, loop.spent, loop.steps, None if out is None else path)
+        _publish(folder, places, shared)
+        require_scored(loop, None if out is None else folder.leaderboard)
+        best = loop.measured(Proposal(loop.searcher.best())).arch
+        return Found(best, places, end, loop.spent, loop.steps, None if out is None else path)
 
 
 def _drive(
@@ -185,17 +228,12 @@ def _drive(
     executor: Executor,
     budget: Budget,
     folder: Folder,
+    shared: Shared | None,
     stopping: Callable[[], bool],
     watch: Watch,
 ) -> End:
-    with Writer(folder.trajectory, loop) as writer:
+    with Writer(folder.trajectory, loop, *([shared.write] if shared else [])) as writer:
         return drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=lambda: watch(loop, budget))
-
-
-def _executor(measure: Measure, workers: int, timeout: float | None) -> Executor:
-    if workers < 1:
-        raise InputError(f"workers={workers} was given; expected at least 1")
-    return InProcess(measure) if workers == 1 and timeout is None else Processes(measure, workers, timeout=timeout)
 
 
 def _final(loop: Loop, executor: Executor) -> list[Proposal]:
@@ -213,15 +251,17 @@ def _final(loop: Loop, executor: Executor) -> list[Proposal]:
     return [proposal]
 
 
-def _publish(folder: Folder, places: list[Place]) -> None:
+def _publish(folder: Folder, places: list[Place], shared: Shared | None = None) -> None:
     replace(folder.leaderboard, to_csv(places))
+    if shared:
+        shared.publish(to_csv(places))
 
 
 def _budget_json(budget: Budget) -> Json:
     return {"evaluations": budget.evaluations, "seconds": budget.seconds, "simulated": budget.simulated}
 
 
-def _forked(plan: Plan, path: Path, parent: tuple[str | Path, int], seed: int) -> tuple[Plan, int]:
+def _forked(plan: Plan, path: Path, parent: tuple[str | Path, int], seed: int, named: str) -> tuple[Plan, int]:
     """The plan of a child and its ``ahead``; into a new folder the parent's steps and scores are copied."""
     source, step = Path(parent[0]), parent[1]
     configuration = read_configuration(source)
@@ -238,8 +278,12 @@ def _forked(plan: Plan, path: Path, parent: tuple[str | Path, int], seed: int) -
                 " changes the seed alone"
             )
     path.mkdir(parents=True, exist_ok=True)
-    _copy_store(source, path)
-    with SqliteStore(path / STORE) as store, closing(child.measure_at(path / STORE)) as measure:
+    if not named:
+        _copy_store(source, path)
+    with store_at(named or path / STORE) as store, closing(child.measure_at(store.url)) as measure:
+        if named and (source / STORE).exists():
+            with SqliteStore(source / STORE) as parents:
+                merge(parents, store)
         loop, _ = child.loop(measure, store, int(configuration["ahead"]))
         replace(path / TRAJECTORY, fork(loop, read_only(source), step, seed))
     return child, int(configuration["ahead"])

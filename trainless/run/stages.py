@@ -86,6 +86,8 @@ def search_stage(work: Work, plan: Plan) -> list[Winner]:
         init=work.wish.init,
         device=work.wish.device,
         workers=work.wish.workers,
+        engine=work.wish.engine,
+        store=work.wish.store,
         watch=watch,
         done=done,
     )
@@ -134,6 +136,7 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
         entries,
         device=work.wish.device,
         workers=work.wish.workers,
+        engine=work.wish.engine,
         interval=work.interval,
         chosen=work.chosen,
         late=lambda: _late(work, spent, began, trained),

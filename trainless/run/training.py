@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from trainless.core.task import Task
-from trainless.engine.executors import Executor, InProcess, Processes
+from trainless.engine.executors import LOCAL, Engine, Executor, InProcess, executor_for
 from trainless.engine.measures import Outcome
 from trainless.learn.files import MEMBER, finish_member, member_folder, read_json, save_member
 from trainless.learn.members import Member
@@ -128,6 +128,7 @@ def train_roster(
     *,
     device: str = "cpu",
     workers: int = 1,
+    engine: Engine = LOCAL,
     interval: float = 20.0,
     chosen: Space | None = None,
     late: Callable[[], bool] = lambda: False,
@@ -144,6 +145,7 @@ def train_roster(
         entries: The members.
         device: Where to train; on a GPU one after the other in this process.
         workers: Processes on a CPU.
+        engine: Where they are, and the memory that each may take; a training may take as long as it likes.
         interval: Seconds between checkpoints.
         chosen: The space, where it is not a registered one.
         late: Asked before a member is begun, whose folder is made then; once true, those not begun are left out.
@@ -175,7 +177,7 @@ def train_roster(
                     left_out[entries[job[0]].name] = "the time budget was used up before it was begun"
                 else:
                     executor = executor or _executor(
-                        Training(folder, task, entries, device, interval, chosen), device, workers, epoch
+                        Training(folder, task, entries, device, interval, chosen), device, workers, engine, epoch
                     )
                     place.mkdir(parents=True, exist_ok=True)
                     ticket = next(tickets)
@@ -214,8 +216,10 @@ def _status(place: Path) -> str:
     return str(read_json(place / MEMBER)["status"]) if (place / MEMBER).exists() else ""
 
 
-def _executor(measure: Training, device: str, workers: int, epoch: Callable[[Entry, Epoch], None] | None) -> Executor:
+def _executor(
+    measure: Training, device: str, workers: int, engine: Engine, epoch: Callable[[Entry, Epoch], None] | None
+) -> Executor:
     if workers == 1 or torch.device(device).type != "cpu":
         measure.epoch = epoch
         return InProcess(measure)
-    return Processes(measure, min(workers, len(measure.entries)))
+    return executor_for(measure, replace(engine, workers=min(workers, len(measure.entries)), timeout=None))

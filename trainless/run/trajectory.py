@@ -34,10 +34,16 @@ class Line:
 
 
 class Writer:
-    """Appends steps; every line is with the operating system before the next candidate is started."""
+    """Appends steps; every line is with the operating system before the next candidate is started.
 
-    def __init__(self, path: Path, loop: Loop) -> None:
-        self._loop = loop
+    Args:
+        path: The trajectory.
+        loop: The search.
+        send: Told every text before the file is.
+    """
+
+    def __init__(self, path: Path, loop: Loop, send: Callable[[str], None] = lambda text: None) -> None:
+        self._loop, self._send = loop, send
         self._since = self._size = 0
         self._file = path.open("a")
 
@@ -57,6 +63,7 @@ class Writer:
             state = state_line(step.number, self._loop.state())
             self._since, self._size = 0, len(state)
             text += state
+        self._send(text)
         try:
             self._file.write(text)
             self._file.flush()

@@ -10,6 +10,7 @@ from typing import Any
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.engine.executors import LOCAL, Engine
 from trainless.learn.files import VERSION, read_json, write_json
 from trainless.run.leaderboard import Place
 from trainless.run.presets import Trial
@@ -53,6 +54,8 @@ def run_searches(
     init: str,
     device: str,
     workers: int,
+    engine: Engine = LOCAL,
+    store: str = "",
     watch: Callable[[Trial], Watch] = lambda trial: lambda loop, budget: None,
     done: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Winner]:
@@ -79,7 +82,13 @@ def run_searches(
                 device=device,
                 workers=workers,
                 ahead=1,
+                timeout=engine.timeout,
+                memory_limit=engine.memory,
+                engine=engine.kind,
+                address=engine.address,
                 out=place,
+                store=store,
+                name=f"{folder.parent.resolve().name}/{trial.name}",
                 watch=watch(trial),
             )
             write_json(place / RESULT, _plain(trial, found, space))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tokenize
 import zipfile
 import zlib
@@ -19,7 +20,10 @@ from trainless.tasks.reading import Array, Reading, Samples
 SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
 LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
 BEGINNINGS = (b"PK", b"\x93N", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # zip, one array, pickles
-BROKEN = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, tokenize.TokenError)
+BROKEN = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, tokenize.TokenError),
+    *(RecursionError, MemoryError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
+)
 
 
 @contextmanager
@@ -49,10 +53,29 @@ def arrays_of(path: Path) -> dict[str, Array]:
             file.seek(0)
             if not start.startswith(BEGINNINGS):
                 raise InputError(f"{path.name} is not a readable .npz: save arrays with numpy.savez, or get it again")
+            _require_room(path)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path.name} is a single array, not an archive: call it .npy")
-            return {name: archive[name] for name in archive.files}
+            found = {name: archive[name] for name in archive.files}
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path.name} holds {name!r}, which is no array: save arrays with numpy.savez")
+    return found
+
+
+def _require_room(path: Path) -> None:
+    """Refuse an archive that would be larger than the memory once it is unpacked."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        needed = sum(member.file_size for member in archive.infolist())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InputError(
+            f"{path.name} would take {needed / 1e9:,.1f} GB unpacked, but this machine has {there / 1e9:,.1f} GB: save"
+            " the inputs as .npy, which is never read as a whole"
+        )
 
 
 def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from trainless.engine.nursery import environment
 
 CONTROL = "nvidia-cuda-mps-control"
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
@@ -34,26 +35,3 @@ def shared_gpu(wanted: bool = True) -> Iterator[bool]:
             yield started.returncode == 0
         finally:
             subprocess.run([control], input=b"quit\n", capture_output=True, check=False)  # noqa: S603 - no shell
-
-
-@contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the block; all as they were afterwards.
-
-    Example:
-        >>> with environment({"TRAINLESS_DOCTEST": "1"}):
-        ...     os.environ["TRAINLESS_DOCTEST"]
-        '1'
-        >>> "TRAINLESS_DOCTEST" in os.environ
-        False
-    """
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -1,0 +1,219 @@
+"""A design as it is read: its searches, the members that were trained, and which stage it is in."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainless.core.damage import undamaged
+from trainless.core.errors import InputError, TrainlessError
+from trainless.learn.files import MEMBER, read_json
+from trainless.run.folder import CONFIGURATION, read_configuration
+from trainless.run.joining import SUMMARY
+from trainless.run.numbers import PLAN
+from trainless.run.reporting import REPORT, space_of
+from trainless.run.stages import SEARCHES
+from trainless.run.winners import RESULT
+from trainless.search.searcher import Json
+from trainless.spaces.protocol import Space
+from trainless.ui.places import changed_at, is_held, is_plain
+from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, Stage, State
+from trainless.ui.searches import SearchReader
+from trainless.ui.sources import FolderSource
+from trainless.ui.table import NOTHING, OK, Column, Table, table_of
+
+MEMBERS = "members"
+COLUMNS = (Column("valid_loss", False), Column("valid_accuracy", True), Column("epochs", None), Column("seconds", None))
+_REMEDY = "give another folder"
+
+
+class DesignReader:
+    """Reads a design.
+
+    Args:
+        folder: Its folder.
+        clock: Seconds since 1970.
+    """
+
+    kind: Kind = "design"
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+        self._settings: Json = self._configuration()
+        self._plan: Mapping[str, Any] = {}
+        self._planned = 0.0
+        self._space: Space | None = None
+        self._searches: dict[str, SearchReader] = {}
+        self._members: dict[str, Mapping[str, Any]] = {}
+        self._made: tuple[int, Table] = (-1, NOTHING)
+
+    def _configuration(self) -> Json:
+        if not is_plain(self._folder / CONFIGURATION):
+            raise InputError(f"{self._folder} is no run: it has no {CONFIGURATION}")
+        return read_configuration(self._folder)
+
+    @property
+    def settings(self) -> Json:
+        """What was asked for, and the numbers that follow."""
+        planned = {name: value for name, value in self._plan.items() if name != "version"}
+        return {**self._settings, **({"plan": planned} if planned else {})}
+
+    @property
+    def space(self) -> Space | None:
+        """The space, where it is a registered one."""
+        return self._space
+
+    @property
+    def failures(self) -> Failures:
+        """What the searches could not score, and members that were of no use."""
+        found = Failures()
+        for name, reader in self._searches.items():
+            for arch, column, reason in reader.failures.last:
+                found.add(Failure(arch, f"{name}: {column}", reason))
+        for name, about in self._members.items():
+            if about["status"] != OK:
+                found.add(Failure(self._arch(about), f"member {name}", str(about["status"])))
+        return found
+
+    def refresh(self) -> bool:
+        """Read the plan, the searches and the members that are new."""
+        planned = changed_at(self._folder / PLAN)
+        if planned > self._planned:
+            self._planned = planned
+            self._plan = read_json(self._folder / PLAN)
+            self._space = space_of(self._settings, str(self._plan.get("space", "")))
+        more = False
+        for name in self._below(SEARCHES, CONFIGURATION):
+            if name not in self._searches:
+                self._searches[name] = SearchReader(FolderSource(self._folder / SEARCHES / name))
+            more |= self._searches[name].refresh()
+        for name in self._below(MEMBERS, MEMBER):
+            if name not in self._members:
+                about = read_json(self._folder / MEMBERS / name / MEMBER)
+                with undamaged(self._folder / MEMBERS / name, _REMEDY):
+                    self._members[name] = _member(about)
+        return more
+
+    def _below(self, place: str, file: str) -> list[str]:
+        """Folders with a file in them; links are left alone."""
+        folder = self._folder / place
+        if folder.is_symlink() or not folder.is_dir():
+            return []
+        with os.scandir(folder) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return [name for name in found if is_plain(folder / name / file)]
+
+    def progress(self) -> Progress:
+        """By what is in the folder."""
+        stages = self._stages()
+        state = self._state()
+        done = sum(reader.progress().done for reader in self._searches.values())
+        last = max(changed_at(self._folder / name) for name in (SUMMARY, REPORT))
+        began = self._folder.lstat().st_ctime if not self._plan else changed_at(self._folder / PLAN)
+        began = min(began, changed_at(self._folder / CONFIGURATION) or began)
+        changed = self._changed()
+        end = self._clock() if state == "running" else max(last, changed)
+        now = next((stage for stage in stages if stage.done < stage.total), None)
+        left, detail = self._left(now) if state == "running" and now else (math.nan, "")
+        rate = next((r.progress().rate for r in self._searches.values() if r.progress().state == "running"), math.nan)
+        return Progress(
+            state, done, None, "evaluations", rate, max(0.0, end - began), left, changed, detail, tuple(stages)
+        )
+
+    def _stages(self) -> list[Stage]:
+        trials = self._plan.get("searches", [])
+        with undamaged(self._folder / PLAN, _REMEDY):
+            shares = [self._share(str(trial["name"]), trial.get("evaluations")) for trial in trials]
+            trained = sum(about["status"] == OK for about in self._members.values())
+            wanted = int(self._plan.get("members", 0)) + int(self._plan.get("baseline", 0))
+        joined = is_plain(self._folder / SUMMARY)
+        return [
+            Stage("planning", float(bool(self._plan)), 1.0),
+            Stage("searching", float(sum(shares)), float(max(1, len(trials)))),
+            Stage("training", float(wanted or 1) if joined else float(trained), float(wanted or 1)),
+            Stage("calibrating", float(joined), 1.0),
+            Stage("reporting", float(is_plain(self._folder / REPORT)), 1.0),
+        ]
+
+    def _share(self, name: str, evaluations: int | None) -> float:
+        if is_plain(self._folder / SEARCHES / name / RESULT):
+            return 1.0
+        reader = self._searches.get(name)
+        done = reader.progress().done if reader else 0
+        return min(0.99, done / evaluations) if evaluations else 1 - 1 / (1 + done / 50)
+
+    def _left(self, stage: Stage) -> tuple[float, str]:
+        """Seconds that are left of a stage, and what that stage does."""
+        if stage.name == "searching":
+            running = [name for name, r in self._searches.items() if r.progress().state == "running"]
+            left = sum(self._searches[name].progress().left for name in running) if running else math.nan
+            return left, f"searching: {', '.join(running)}" if running else "searching"
+        if stage.name == "training" and self._members:
+            took = [float(about["values"][3]) for about in self._members.values()]
+            return (stage.total - stage.done) * sum(took) / len(took), "training members"
+        return math.nan, stage.name
+
+    def _changed(self) -> float:
+        here = [changed_at(self._folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]
+        members = [changed_at(self._folder / MEMBERS / name / MEMBER) for name in self._members]
+        return max(*here, *members, *(reader.progress().changed for reader in self._searches.values()))
+
+    def _state(self) -> State:
+        if is_held(self._folder):
+            return "running"
+        return "finished" if is_plain(self._folder / SUMMARY) else "stopped"
+
+    def table(self) -> Table:
+        """The members that were trained."""
+        if self._made[0] != len(self._members):
+            names = list(self._members)
+            rows = [self._members[name]["values"] for name in names]
+            archs = [self._arch(self._members[name]) for name in names]
+            status = [str(self._members[name]["status"]) for name in names]
+            self._made = (len(names), table_of(archs, COLUMNS, rows, status, names=names))
+        return self._made[1]
+
+    def _arch(self, about: Mapping[str, Any]) -> str:
+        arch = tuple(about["arch"])
+        if self._space is None:
+            return ",".join(map(str, arch))
+        try:
+            return self._space.format(arch)
+        except (TrainlessError, IndexError, ValueError):
+            return ",".join(map(str, arch))
+
+    def best(self) -> Best | None:
+        """The member with the lowest loss on the validation part; before there are any, the first search's best."""
+        table = self.table()
+        losses = [value if math.isfinite(value) else math.inf for value in table.values[:, 0]] if len(table) else []
+        if losses and min(losses) < math.inf:
+            place = losses.index(min(losses))
+            return Best(table.archs[place], "valid_loss", losses[place])
+        return next((found for reader in self._searches.values() if (found := reader.best())), None)
+
+    def told(self, column: str) -> tuple[list[float], bool]:
+        """The members' values in their order."""
+        table = self.table()
+        up = next((each.higher_is_better for each in table.columns if each.name == column), True)
+        return (table.column(column).tolist() if len(table) else []), bool(up)
+
+
+def _member(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table shows of ``member.json``."""
+    history = about["history"]
+    best: Mapping[str, Any] = min(history, key=lambda epoch: _number(epoch.get("valid_loss")), default={})
+    values = [
+        _number(best.get("valid_loss"), math.nan),
+        _number(best.get("valid_accuracy"), math.nan),
+        float(len(history)),
+        float(sum(epoch["seconds"] for epoch in history)),
+    ]
+    return {"arch": [int(part) for part in about["member"]["arch"]], "status": str(about["status"]), "values": values}
+
+
+def _number(value: Any, otherwise: float = math.inf) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else otherwise

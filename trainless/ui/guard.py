@@ -1,0 +1,120 @@
+"""What stands between the page's server and everybody else: whose requests are answered, and what an answer may do."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+def host_of(header: str) -> str:
+    """The name in a Host header, without its port and brackets.
+
+    Example:
+        >>> host_of("localhost:8501"), host_of("[::1]:8501"), host_of("[::1]"), host_of("127.0.0.1")
+        ('localhost', '::1', '::1', '127.0.0.1')
+    """
+    text = header.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0].rstrip(".")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name means this machine alone.
+
+    Example:
+        >>> is_loopback("localhost"), is_loopback("127.0.0.5"), is_loopback("0.0.0.0"), is_loopback("example.org")
+        (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_answered(header: str, bound: str) -> bool:
+    """Whether a request with this Host header is answered by a server that is bound to an address.
+
+    A page of somebody else's whose name is made to lead here (DNS rebinding) sends that name. So no name is answered
+    but localhost and the one that the server was told; an address is no name and cannot be made to lead elsewhere.
+
+    Example:
+        >>> is_answered("127.0.0.1:8501", "127.0.0.1"), is_answered("evil.example:8501", "127.0.0.1")
+        (True, False)
+        >>> is_answered("10.0.0.7:8501", "127.0.0.1"), is_answered("10.0.0.7:8501", "0.0.0.0")
+        (False, True)
+    """
+    host = host_of(header)
+    if is_loopback(host):
+        return True
+    if is_loopback(bound):
+        return False
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == bound.lower()
+    return True
+
+
+class Guard:
+    """Answers requests to this server's own name that ask to read, and says what browsers may do with the answers.
+
+    Args:
+        app: What answers.
+        bound: The address that the server is bound to.
+    """
+
+    def __init__(self, app: App, bound: str) -> None:
+        self._app, self._bound = app, bound
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or not is_answered(hosts[0].decode("latin-1"), self._bound):
+            await _refuse(send, 421, b"this server answers to localhost only: open it by the address that it printed")
+        elif scope["method"] not in ("GET", "HEAD"):
+            await _refuse(send, 405, b"this server only shows")
+        else:
+            await self._app(scope, receive, _marking(send))
+
+
+def _marking(send: Send) -> Send:
+    async def marked(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            there = {name.lower() for name, _ in message["headers"]}
+            policy = {b"content-security-policy": PAGE_POLICY.encode()}
+            extra = [(name, value) for name, value in {**HEADERS, **policy}.items() if name not in there]
+            message = {**message, "headers": [*message["headers"], *extra]}
+        await send(message)
+
+    return marked
+
+
+async def _refuse(send: Send, status: int, words: bytes) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(words)).encode())]
+    marked = _marking(send)
+    await marked({"type": "http.response.start", "status": status, "headers": headers})
+    await marked({"type": "http.response.body", "body": words})

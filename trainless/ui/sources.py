@@ -1,0 +1,144 @@
+"""Where a search is read from: its folder, or a store that many machines share."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Protocol
+
+from trainless.core.errors import InputError
+from trainless.engine.store import RunEntry, SqlStore
+from trainless.run.folder import CONFIGURATION, LEADERBOARD, TRAJECTORY, read_configuration
+from trainless.run.winners import RESULT
+from trainless.search.searcher import Json
+from trainless.ui.places import changed_at, is_held, is_plain, read_bytes
+
+PORTION = 1 << 24  # bytes that are read at a time
+LINES = 5000
+SILENCE = 90.0  # seconds after which a run in a store that says nothing is taken for stopped
+
+
+class Source(Protocol):
+    """A search that somebody writes and we read."""
+
+    def configuration(self) -> Json:
+        """What was asked for."""
+        ...
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
+        ...
+
+    def leaderboard(self) -> str:
+        """The final leaderboard as CSV; empty where there is none of the last step."""
+        ...
+
+    def running(self) -> bool:
+        """Whether a process works on it."""
+        ...
+
+    def concluded(self) -> bool:
+        """Whether somebody has noted that it came to its end."""
+        ...
+
+    def changed(self) -> float:
+        """When it was written last, in seconds since 1970."""
+        ...
+
+
+class FolderSource:
+    """A search in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / TRAJECTORY
+        self._offset = self._inode = 0
+
+    def configuration(self) -> Json:
+        if not is_plain(self._folder / CONFIGURATION):
+            raise InputError(f"{self._folder} is no run: it has no {CONFIGURATION}")
+        return read_configuration(self._folder)
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        if not is_plain(self._file):
+            anew, self._offset = self._offset > 0, 0
+            return anew, [], False
+        about = self._file.lstat()
+        anew = self._offset > 0 and (about.st_size < self._offset or about.st_ino != self._inode)
+        if anew:
+            self._offset = 0
+        self._inode = about.st_ino
+        if about.st_size == self._offset:
+            return anew, [], False
+        portion = read_bytes(self._file, self._offset, PORTION)
+        if len(portion) == PORTION and b"\n" not in portion:
+            portion = read_bytes(self._file, self._offset)  # one line that is longer than all that
+        whole = portion[: portion.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return anew, whole.decode("utf-8", "replace").splitlines(), len(portion) == PORTION
+
+    def leaderboard(self) -> str:
+        path = self._folder / LEADERBOARD
+        if not is_plain(path) or changed_at(path) < changed_at(self._file):
+            return ""
+        return read_bytes(path).decode("utf-8", "replace")
+
+    def running(self) -> bool:
+        return is_held(self._folder)
+
+    def concluded(self) -> bool:
+        return is_plain(self._folder / RESULT)
+
+    def changed(self) -> float:
+        return max(changed_at(self._folder / name) for name in (CONFIGURATION, TRAJECTORY, LEADERBOARD))
+
+
+class StoreSource:
+    """A search that lives in a store."""
+
+    def __init__(self, store: SqlStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._lines = 0
+        self._seen: RunEntry | None = None
+        self._final: tuple[str, int] = ("", 0)  # the last leaderboard, and how many lines there were when it came
+
+    def configuration(self) -> Json:
+        try:
+            found = json.loads(self._entry().configuration)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the run {self._name!r} in {self._store.shown} is damaged ({error})") from error
+        return found if isinstance(found, dict) else {}
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        entry = self._entry()
+        anew = entry.lines < self._lines
+        if anew:
+            self._lines = 0
+        lines = [line for line, _ in zip(self._store.runs.lines(self._name, self._lines), range(LINES), strict=False)]
+        self._lines += len(lines)
+        return anew, lines, len(lines) == LINES
+
+    def leaderboard(self) -> str:
+        return "" if self.running() else self._entry().leaderboard
+
+    def running(self) -> bool:
+        """The store has no word for it that does not get in the way: it goes by when something was written."""
+        return time.time() - self.changed() < SILENCE and not self._ended()
+
+    def concluded(self) -> bool:
+        return False
+
+    def changed(self) -> float:
+        return self._seen.changed if self._seen else 0.0
+
+    def _ended(self) -> bool:
+        """A leaderboard is written when a search ends; one that goes on has more lines than it then had."""
+        return bool(self._final[0]) and self._seen is not None and self._seen.lines <= self._final[1]
+
+    def _entry(self) -> RunEntry:
+        self._seen = self._store.runs.find(self._name)
+        if self._seen is None:
+            raise InputError(f"{self._store.shown} has no run {self._name!r}: trainless store list names them")
+        if self._seen.leaderboard != self._final[0]:
+            self._final = (self._seen.leaderboard, self._seen.lines)
+        return self._seen

@@ -1,0 +1,223 @@
+"""A sweep as it is read: its journals row by row while it goes on, and its merged scores."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainless.bench.journal import COLUMNS
+from trainless.bench.scorefile import ABSENT, ScoreFile, read_scores
+from trainless.core.damage import undamaged
+from trainless.core.errors import InputError
+from trainless.proxies.proxy import registry as proxies
+from trainless.run.reporting import space_of
+from trainless.search.searcher import Json
+from trainless.spaces.protocol import Space
+from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
+from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
+from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
+
+PORTION = 1 << 24
+FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
+_WRITER = re.compile(r"journal-w(\d+)-\d+\.csv")
+_JOURNAL = re.compile(r"journal-[\w.-]+\.csv")
+_REMEDY = "delete it, and what it held is scored again"
+Pair = tuple[str, int]
+
+
+class SweepReader:
+    """Reads a sweep.
+
+    Args:
+        folder: Its folder.
+        clock: Seconds since 1970.
+    """
+
+    kind: Kind = "sweep"
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+        self._settings = self._read(SETTINGS, dict)
+        self._space = space_of({}, str(self._settings.get("space", "")))
+        self._values: dict[str, dict[Pair, tuple[float, str]]] = {}
+        self._asked: dict[str, None] = {}
+        self._told: dict[str, list[float]] = {}
+        self._offsets: dict[str, int] = {}
+        self._merged, self._in_all = 0.0, 0
+        self._sessions: tuple[float, list[Any]] = (0.0, [])
+        self._rows, self._made = 0, (-1, NOTHING)
+        self._pace = Pace()
+        self._failures = Failures()
+
+    @property
+    def settings(self) -> Json:
+        """What all scores of the folder have in common, and where they were computed."""
+        shown = {name: value for name, value in self._settings.items() if name != "proxies"}
+        return {**shown, "proxies": list(self._asked), "sessions": self._sessions[1]}
+
+    @property
+    def space(self) -> Space | None:
+        """The space, where it is a registered one."""
+        return self._space
+
+    @property
+    def failures(self) -> Failures:
+        """What could not be scored."""
+        return self._failures
+
+    def refresh(self) -> bool:
+        """Take in the scores that were merged, and what the journals have gained."""
+        written = changed_at(self._folder / MERGED)
+        if written > self._merged:
+            self._merged = written
+            self._merge(read_scores(self._folder / MERGED))
+        ended = changed_at(self._folder / SESSIONS)
+        if ended > self._sessions[0]:
+            self._sessions = (ended, self._read(SESSIONS, list))
+        more = False
+        for path in self._journals():
+            more |= self._follow(path)
+        self._pace.at(len(self._values), self._clock())
+        return more
+
+    def _journals(self) -> list[Path]:
+        names = sorted(name for name in os.listdir(self._folder) if _JOURNAL.fullmatch(name))
+        return [self._folder / name for name in names if is_plain(self._folder / name)]
+
+    def _read(self, name: str, kind: type[Any]) -> Any:
+        path = self._folder / name
+        if not is_plain(path):
+            raise InputError(f"{self._folder} is no sweep: it has no {name}")
+        with undamaged(path, "give another folder"):
+            found = json.loads(read_bytes(path))
+            if not isinstance(found, kind):
+                raise TypeError(f"expected a {kind.__name__}")
+            return found
+
+    def _merge(self, file: ScoreFile) -> None:
+        self._in_all = len(file.archs)
+        for p, proxy in enumerate(file.proxies):
+            for s, seed in enumerate(file.seeds):
+                values, codes = file.values[:, p, s].tolist(), file.codes[:, p, s].tolist()
+                for arch, value, code in zip(file.archs, values, codes, strict=True):
+                    if file.reasons[code] != ABSENT:
+                        self._take(arch, proxy, seed, value, file.reasons[code])
+
+    def _follow(self, path: Path) -> bool:
+        """Read the whole rows that a journal has gained; whether there are more."""
+        start = self._offsets.get(path.name, 0)
+        portion = read_bytes(path, start, PORTION)
+        whole = portion[: portion.rfind(b"\n") + 1]
+        self._offsets[path.name] = start + len(whole)
+        with undamaged(path, _REMEDY):
+            for row in csv.reader(whole.decode("utf-8", "replace").splitlines()):
+                if len(row) == len(COLUMNS) and tuple(row) != COLUMNS:
+                    arch, proxy, seed, value, status, _ = row
+                    self._take(arch, proxy, int(seed), float(value), status)
+        return len(portion) == PORTION and bool(whole)
+
+    def _take(self, arch: str, proxy: str, seed: int, value: float, status: str) -> None:
+        held = self._values.setdefault(arch, {})
+        if (proxy, seed) in held:
+            return
+        held[proxy, seed] = (value, status)
+        self._asked.setdefault(proxy)
+        self._told.setdefault(proxy, []).append(value)
+        self._rows += 1
+        if status != OK:
+            self._failures.add(Failure(arch, proxy, status))
+
+    def progress(self) -> Progress:
+        """Networks with scores, of how many there are once that is known."""
+        state, done = self._state(), len(self._values)
+        total = max(done, self._in_all or int(self._settings.get("networks") or 0)) or None
+        if state == "running" and total == done:
+            total = None  # of this session nobody has said how many there are
+        rate = self._pace.rate if state == "running" else self._last("archs_per_s")
+        left = time_left(done, total, rate, None) if state == "running" else math.nan
+        began = min((changed_at(path) for path in self._journals()), default=0.0)
+        seconds = sum(float(session.get("seconds", 0)) for session in self._sessions[1])
+        if state == "running":
+            seconds += max(0.0, self._clock() - max(self._sessions[0], changed_at(self._folder / SETTINGS)))
+        changed = max(self._touched(), changed_at(self._folder / SETTINGS), self._sessions[0], began)
+        return Progress(state, done, total, "networks", rate, seconds, left, changed)
+
+    def _last(self, name: str) -> float:
+        return float(self._sessions[1][-1].get(name, math.nan)) if self._sessions[1] else math.nan
+
+    def _touched(self) -> float:
+        return max((changed_at(path) for path in self._journals()), default=0.0)
+
+    def _state(self) -> State:
+        """A sweep notes a session when it ends; journals that are newer are of one that goes on or was killed."""
+        ended, began = self._sessions[0], changed_at(self._folder / SETTINGS)
+        newer = [path for path in self._journals() if changed_at(path) > ended]
+        written = max(self._touched(), began)
+        if newer or not ended:
+            alive = any(_alive(path) for path in newer)
+            return "running" if alive or self._clock() - written < FRESH else "stopped"
+        last = self._sessions[1][-1] if self._sessions[1] else {}
+        return "finished" if last.get("archs") == last.get("of") else "ended"
+
+    def table(self) -> Table:
+        """A row for each network, the mean over seeds in each column."""
+        if self._made[0] != self._rows:
+            names = list(self._asked)
+            archs = list(self._values)
+            rows = [_means(self._values[arch], names) for arch in archs]
+            status = [_status(self._values[arch]) for arch in archs]
+            columns = [Column(name, self._up(name)) for name in names]
+            self._made = (self._rows, table_of(archs, columns, rows, status))
+        return self._made[1]
+
+    def _up(self, name: str) -> bool:
+        return bool(proxies[name].higher_is_better) if name in proxies else True
+
+    def best(self) -> Best | None:
+        """The best by the first proxy; a sweep has no order of its own."""
+        table = self.table()
+        if not len(table) or not table.columns:
+            return None
+        name, up = table.columns[0]
+        found = best_so_far(table.values[:, 0].tolist(), bool(up))
+        if not found:
+            return None
+        value = found[-1][1]
+        return Best(table.archs[table.values[:, 0].tolist().index(value)], name, value)
+
+    def told(self, column: str) -> tuple[list[float], bool]:
+        """Every value in the order in which it was read."""
+        return self._told.get(column, []), self._up(column)
+
+
+def _means(held: dict[Pair, tuple[float, str]], names: list[str]) -> list[float]:
+    columns: dict[str, list[float]] = {}
+    for (proxy, _), (value, _) in held.items():
+        columns.setdefault(proxy, []).append(value)
+    return [math.fsum(found) / len(found) if (found := columns.get(name)) else math.nan for name in names]
+
+
+def _status(held: dict[Pair, tuple[float, str]]) -> str:
+    said = {f"{proxy}: {status}": None for (proxy, _), (_, status) in held.items() if status != OK}
+    return "; ".join(said) or OK
+
+
+def _alive(journal: Path) -> bool:
+    """Whether the process of this machine that writes a journal lives."""
+    found = _WRITER.fullmatch(journal.name)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
