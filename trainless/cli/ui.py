@@ -13,9 +13,7 @@ def ui(
     place: Annotated[
         str, typer.Argument(metavar="PLACE", help="A run, a folder of runs, or postgresql://… [default: this folder]")
     ] = ".",
-    host: Annotated[
-        str, typer.Option(help="The address to listen at; anything but this machine's own is warned of.")
-    ] = (LOOPBACK),
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from trainless.ui.progress import Progress, Reader
 
-FAILURES, BEST = 5, 5
+FAILURES, BEST, COLUMNS = 5, 5, 5
 
 
 def watch(
@@ -108,6 +109,7 @@ def _pace(progress: Progress) -> str:
 
 
 def _best(reader: Reader) -> RenderableType:
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -117,17 +119,29 @@ def _best(reader: Reader) -> RenderableType:
 
     table = reader.table()
     by, up = ("", False) if table.ranked else (table.columns[0].name, bool(table.columns[0].higher_is_better))
+    places = ordered(table, chosen(table), by, descending=up)[:BEST].tolist()
     shown = Table(title="Best so far", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    named = ("name",) if table.names else ()
-    columns = table.columns[:6]
-    for name in (*named, *(column.name for column in columns), "architecture"):
-        numeric = any(column.name == name for column in columns)
-        shown.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
-    for place in ordered(table, chosen(table), by, descending=up)[:BEST].tolist():
+    if table.names:
+        _column(shown, "name", [table.names[place] for place in places], "left")
+    for at, column in enumerate(table.columns[:COLUMNS]):
+        _column(shown, column.name, [number(float(table.values[place, at])) for place in places], "right")
+    shown.add_column("architecture", min_width=12, overflow="ellipsis")
+    for place in places:
         name = [Text(printable(table.names[place]))] if table.names else []
-        values = [number(float(value)) for value in table.values[place, : len(columns)]]
-        shown.add_row(*name, *values, Text(printable(table.archs[place])))
-    return shown
+        values = [number(float(value)) for value in table.values[place, :COLUMNS]]
+        shown.add_row(*name, *values, Text(printable(table.archs[place]), no_wrap=True, overflow="ellipsis"))
+    first = Text(f"The best is {printable(table.archs[places[0]])}", overflow="fold")
+    return Group(shown, first)
+
+
+def _column(shown: Table, name: str, cells: list[str], side: Literal["left", "right"]) -> None:
+    """A column that keeps its width; the architecture takes what is left."""
+    from rich.text import Text
+
+    from trainless.ui.places import printable
+
+    width = min(24, max(map(len, (name, *cells))))
+    shown.add_column(Text(printable(name)), justify=side, min_width=width, no_wrap=True, overflow="ellipsis")
 
 
 def _failures(reader: Reader) -> RenderableType:

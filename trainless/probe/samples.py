@@ -138,7 +138,7 @@ def _one_by_one(p: Probe, names: list[str], cotangent: Tensor) -> dict[str, Tens
     for index in range(len(p.x)):
         weights = {key: tensor.detach().requires_grad_(key in rows) for key, tensor in p.weights.items()}
         with quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
-            outputs = run(p.net, weights, p.x[index : index + 1])
+            outputs = run(p.net, weights, p.x[index : index + 1].contiguous())
         found = gradient(outputs, [weights[name] for name in names], cotangent[index : index + 1])
         for name, each in zip(names, found, strict=True):
             rows[name].append(each.flatten())

@@ -1,0 +1,267 @@
+"""The study behind ``trainless`` and ``trainless-label-free``: docs/ranking.md and its numbers from results/.
+
+    python benchmarks/ranking_study.py --draws 1000      # writes docs/ranking.md and benchmarks/results/ranking.json
+
+Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0006-how-our-ranking-was-chosen.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.bench.correlation import kendall, spearman
+from trainless.bench.evidence import COUNTS, Evidence, column_of, places, truth
+from trainless.bench.order import sample_of
+from trainless.bench.scorefile import read_scores
+from trainless.bench.selection import ndcg
+from trainless.core.task import Task
+from trainless.proxies.proxy import registry as proxies
+from trainless.ranking import Consensus, RankProduct
+from trainless.ranking import registry as rankings
+from trainless.ranking.ranks import Lexicographic
+from trainless.spaces import space
+from trainless.spaces.constraint import counter
+
+ROOT = Path(__file__).resolve().parents[1]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+OURS, FREE = "trainless", "trainless-label-free"
+STUDY = {
+    "P6 (the first study's)": ("trainability", "flops", "jacov", "loss_ntk", "ntk_mse", "synflow"),
+    "LF7 (the first study's, label-free)": (
+        *("synflow", "flops", "trainability", "block_meco", "isolated_jacov", "layer_entropy", "feature_rank"),
+    ),
+    "FLOPs and jacov": ("flops", "jacov"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Networks with a truth and scores that are higher for better ones.
+
+    Args:
+        title: What it is.
+        truth: Accuracy in percent.
+        columns: Scores by proxy.
+        tests: Whether it played no part in choosing.
+    """
+
+    title: str
+    truth: Floats
+    columns: Mapping[str, Floats]
+    tests: bool = True
+
+    def within(self, title: str, mask: Mask, tests: bool = True) -> Population:
+        """Some of the networks."""
+        return Population(title, self.truth[mask], {name: row[mask] for name, row in self.columns.items()}, tests)
+
+
+def half(tag: str, numbers: npt.NDArray[np.integer]) -> Mask:
+    """Which of some numbers are in half A."""
+    return np.array([zlib.crc32(f"{tag}/{number}".encode()) & 1 == 0 for number in numbers])
+
+
+def scored(evidence: Evidence, table: str, file: str, task: str, metric: str, **parameters: int) -> Any:
+    """The rows of a table that a file scored: their truth, their scores, the rows and their place in the file."""
+    opened, stored = evidence.table(table), read_scores(evidence.folder / file)
+    rows = places(stored.archs, opened)
+    known = rows >= 0
+    rules = space(opened.space, **parameters)
+    count = counter(rules, Task.noise((3, 32, 32), 10))
+    counted = [count(rules.parse(arch)) for arch, have in zip(opened.archs, known, strict=True) if have]
+    columns = {name: np.array([getattr(each, name) for each in counted], np.float64) for name in COUNTS}
+    for name in stored.proxies:
+        column = column_of(stored, name, rows)
+        sign = 1 if proxies[name].higher_is_better else -1
+        columns[name] = np.where(column.asked, sign * column.values[0], np.nan)[known]
+    asked = {name: column_of(stored, name, rows).asked[known] for name in stored.proxies}
+    return Population(file, truth(opened, task, metric)[known], columns), asked, np.flatnonzero(known), rows[known]
+
+
+def whole(population: Population, asked: Mapping[str, Mask], names: tuple[str, ...]) -> Mask:
+    """Networks for which all of these proxies were asked."""
+    every = [asked[name] for name in names if name in asked]
+    return np.logical_and.reduce([*every, np.isfinite(population.truth)])
+
+
+def populations(evidence: Evidence) -> Iterator[Population]:
+    """All populations, those that chose first."""
+    needed = rankings[OURS].proxies
+    live = evidence.population("nb201", "no-dead-edges")
+    for task in ("cifar10", "cifar100", "ImageNet16-120"):
+        nb201, _, rows, classes = scored(evidence, "nb201", "nb201_own.npz", task, "test")
+        first = half("half", classes)
+        if task == "cifar10":
+            yield nb201.within("NAS-Bench-201, half A, CIFAR-10", first & live[rows], tests=False)
+        yield nb201.within(f"NAS-Bench-201, half B, {task}", ~first & live[rows])
+        yield nb201.within(f"NAS-Bench-201, 9,445, {task}", live[rows])
+        yield replace(nb201, title=f"NAS-Bench-201, all 15,625, {task}")
+    darts, asked, rows, _ = scored(evidence, "darts", "darts.npz", "cifar10", "valid", channels=16, cells=8)
+    complete = whole(darts, asked, needed)
+    first = half("d", rows)
+    chose = complete & first & (np.isfinite(darts.columns["zen"]) & np.isfinite(darts.columns["block_meco"]))
+    yield darts.within("DARTS, half A", chose, tests=False)
+    yield darts.within("DARTS, the others", complete & ~chose)
+    nb101, asked, wide, _ = scored(evidence, "nb101", "nb101.npz", "cifar10", "valid")
+    complete = whole(nb101, asked, needed)
+    yield nb101.within("NAS-Bench-101, full width", complete, tests=False)
+    if (evidence.folder / "nb101_thin.npz").is_file():
+        thin, asked, rows, _ = scored(evidence, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=16)
+        unseen = ~np.isin(rows, wide[complete])
+        yield thin.within("NAS-Bench-101, thin, unseen", whole(thin, asked, needed) & unseen)
+
+
+def candidates() -> dict[str, Any]:
+    """Rankings by name: the published, the first study's, ours."""
+    found: dict[str, Any] = {name: RankProduct(parts) for name, parts in STUDY.items()}
+    found |= {name: rankings[name] for name in ("az-nas", "vkdnw-agg", FREE, OURS)}
+    return found
+
+
+def value(ranking: Any, population: Population) -> Floats | None:
+    """A ranking's values; None where a proxy was not scored."""
+    if not set(ranking.proxies) <= set(population.columns):
+        return None
+    columns = [_column(part, population) for part in ranking.parts]
+    return np.asarray(ranking.combine(columns))
+
+
+def _column(part: Any, population: Population) -> Floats:
+    if not isinstance(part, Lexicographic):
+        return population.columns[part]
+    pairs = np.stack([population.columns[name] for name in part.proxies], axis=1)
+    known = ~np.isnan(pairs).any(axis=1)
+    found = np.full(len(pairs), np.nan)
+    found[known] = np.unique(pairs[known], axis=0, return_inverse=True)[1].reshape(-1)
+    return found
+
+
+def judged(values: Floats, population: Population, draws: int) -> dict[str, float]:
+    """Spearman with its interval, Kendall, nDCG@1000 (or of the first fifth where there are fewer than 5,000)."""
+    top = 1000 if len(values) >= 4000 else max(1, len(values) // 5)
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), draws).T.astype(np.float64)
+    point, many = sample_of(values, population.truth), sample_of(values, population.truth, counts)
+    low, high = np.quantile(spearman(many), [0.025, 0.975])
+    found = {"spearman": spearman(point)[0], "low": low, "high": high, "kendall": kendall(point)[0]}
+    return {name: round(float(one), 4) for name, one in {**found, "ndcg": ndcg(point, top)[0]}.items()}
+
+
+def study(evidence: Evidence, draws: int) -> dict[str, Any]:
+    """Every figure of the page."""
+    report: dict[str, Any] = {"populations": {}, "ablation": {}, "agreement": {}}
+    for population in populations(evidence):
+        boards = {}
+        for name, ranking in candidates().items():
+            values = value(ranking, population)
+            if values is not None:
+                boards[name] = judged(values, population, draws)
+        singles = {name: judged(row, population, 2) for name, row in population.columns.items() if np.ptp(_filled(row))}
+        report["populations"][population.title] = {
+            "networks": len(population.truth),
+            "tests": population.tests,
+            "coverage": _coverage(population),
+            "heard": _heard(population),
+            "rankings": boards,
+            "singles": {name: one["spearman"] for name, one in singles.items()},
+        }
+        report["ablation"][population.title] = _ablation(population)
+        report["agreement"][population.title] = {
+            str(level): judged(_need(Consensus(rankings[OURS].parts, level), population), population, 2)["spearman"]  # type: ignore[attr-defined]
+            for level in (-1.0, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
+        }
+    return report
+
+
+def _need(ranking: Any, population: Population) -> Floats:
+    values = value(ranking, population)
+    assert values is not None
+    return values
+
+
+def _filled(row: Floats) -> Floats:
+    return np.where(np.isfinite(row), row, np.nanmin(np.where(np.isfinite(row), row, np.inf)))
+
+
+def _coverage(population: Population) -> float:
+    """The share of networks with every score of our ranking."""
+    every = np.all([np.isfinite(population.columns[name]) for name in rankings[OURS].proxies], axis=0)
+    return round(float(every.mean()), 4)
+
+
+def _heard(population: Population) -> list[str]:
+    ranking: Any = rankings[OURS]
+    voices = ranking.voices([population.columns[name] for name in ranking.parts])
+    return [name for name, voice in zip(ranking.parts, voices, strict=True) if voice]
+
+
+def _ablation(population: Population) -> dict[str, float]:
+    """Spearman without each ingredient, and with every one heard."""
+    parts = rankings[OURS].parts  # type: ignore[attr-defined]
+    without: dict[str, Callable[[], Any]] = {
+        f"without {gone}": lambda gone=gone: Consensus(tuple(part for part in parts if part != gone)) for gone in parts
+    }
+    without["all heard"] = lambda: RankProduct(parts)
+    return {name: judged(_need(make(), population), population, 2)["spearman"] for name, make in without.items()}
+
+
+def page(report: Mapping[str, Any], template: str) -> str:
+    """The page: the text with tables in place of their names."""
+    found = report["populations"]
+    lines = ["| population | networks | " + " | ".join(candidates()) + " |"]
+    lines += ["| --- " * (2 + len(candidates())) + "|"]
+    for title, one in found.items():
+        cells = [_cell(one["rankings"].get(name)) for name in candidates()]
+        lines.append(f"| {title}{'' if one['tests'] else ' (chose)'} | {one['networks']:,} | {' | '.join(cells)} |")
+    singles = ["| population | best single proxies | FLOPs | parameters |", "| --- | --- | --- | --- |"]
+    for title, one in found.items():
+        best = sorted(one["singles"].items(), key=lambda item: -item[1])[:4]
+        text = ", ".join(f"{name} {score:.3f}" for name, score in best)
+        singles.append(f"| {title} | {text} | {one['singles']['flops']:.3f} | {one['singles']['params']:.3f} |")
+    silenced = ["| population | silenced |", "| --- | --- |"]
+    every = rankings[OURS].proxies
+    for title, one in found.items():
+        quiet = [name for name in every if name not in one["heard"]]
+        silenced.append(f"| {title} | {', '.join(quiet) or 'none'} |")
+    tables = {"RANKINGS": lines, "SINGLES": singles, "SILENCED": silenced}
+    tables["ABLATION"] = _matrix(report["ablation"], "")
+    tables["AGREEMENT"] = _matrix(report["agreement"], "agreement ")
+    for name, rows in tables.items():
+        template = template.replace("{" + name + "}", "\n".join(rows))
+    return template
+
+
+def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
+    names = list(next(iter(rows.values())))
+    lines = ["| population | " + " | ".join(f"{prefix}{name}" for name in names) + " |", "| --- " * (1 + len(names)) + "|"]
+    return [*lines, *(f"| {title} | " + " | ".join(f"{row[n]:.3f}" for n in names) + " |" for title, row in rows.items())]
+
+
+def _cell(one: Mapping[str, float] | None) -> str:
+    if one is None:
+        return "–"
+    return f"{one['spearman']:.3f} [{one['low']:.3f}, {one['high']:.3f}] / {one['kendall']:.3f} / {one['ndcg']:.3f}"
+
+
+def main() -> None:
+    """Study and write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--draws", type=int, default=1000)
+    given = parser.parse_args()
+    report = study(Evidence(ROOT / "results"), given.draws)
+    (ROOT / "benchmarks" / "results" / "ranking.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    template = (ROOT / "benchmarks" / "ranking_page.md").read_text(encoding="utf-8")
+    (ROOT / "docs" / "ranking.md").write_text(page(report, template), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+// All runs: how far each is, its best, and which of them to compare.
+
+import { ago, ask, bar, count, duration, figure, h, link, put, state } from "./dom.js";
+
+const chosen = new Set();
+
+export function listPage() {
+  const heading = h("h1", null, "Runs"), where = h("p", { class: "sub" }), list = h("ul", { class: "runs" });
+  const compare = h("button", { class: "main", disabled: true, click: () => { location.hash = link("compare", { id: [...chosen] }); } }, "Compare");
+  const search = h("input", { type: "search", placeholder: "Find a run", "aria-label": "Find a run", input: () => draw() });
+  const top = h("div", { class: "top" }, heading, h("div", { class: "push controls" }, search, compare));
+  const element = h("div", null, top, where, list);
+  let runs = [], before = "";
+
+  function choose(id, on) {
+    if (on) chosen.add(id); else chosen.delete(id);
+    compare.disabled = chosen.size < 2 || chosen.size > 8;
+    compare.textContent = chosen.size ? `Compare ${chosen.size}` : "Compare";
+  }
+
+  function line(run) {
+    const depth = run.id !== "." && runs.some((other) => other.kind === "design" && (other.id === "." || run.id.startsWith(`${other.id}/`)) && other !== run);
+    const name = h("a", { href: link("run", { id: run.id }) }, run.id === "." ? "this run" : run.id);
+    if (run.problem) {
+      return h("li", { class: depth ? "child" : null }, h("span"), h("div", { class: "who" }, h("b", null, run.id), h("small", { class: "bad" }, run.problem)));
+    }
+    const tick = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, change: (event) => choose(run.id, event.target.checked) });
+    tick.checked = chosen.has(run.id);
+    const { progress } = run;
+    const pace = [count(progress), progress.rate === null ? null : `${figure(progress.rate)}/s`,
+      progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
+    const kind = [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · ");
+    return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,
+      h("div", { class: "who" }, name, h("small", null, kind)),
+      h("div", { class: "bar-cell num" }, bar(progress), h("small", null, pace.filter(Boolean).join(" · "))),
+      h("div", { class: "best-cell num" }, run.best ? [figure(run.best.value), h("small", null, `best ${run.best.column}`)] : h("small", null, "nothing yet")),
+      h("div", { class: "tail" }, state(progress.state), h("small", null, run.failures ? `${run.failures.toLocaleString("en")} failed` : ago(progress.changed))));
+  }
+
+  function draw() {
+    const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const left = runs.filter((run) => wanted.every((word) => JSON.stringify([run.id, run.kind, run.what, run.space, run.task]).toLowerCase().includes(word)));
+    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") || document.activeElement.getAttribute("href") : null;
+    put(list, left.length ? left.map(line) : h("li", { class: "empty" }, runs.length ? "No run fits." : "No runs yet: this page sees them as soon as they begin."));
+    if (focused) [...list.querySelectorAll("a,input")].find((each) => (each.getAttribute("aria-label") || each.getAttribute("href")) === focused)?.focus();
+  }
+
+  async function refresh() {
+    const found = await ask("/api/runs");
+    runs = found.runs;
+    for (const id of [...chosen]) if (!runs.some((run) => run.id === id)) chosen.delete(id);
+    choose(null, false);
+    const now = JSON.stringify(found);
+    put(where, found.title);
+    if (now !== before || !list.children.length) { before = now; draw(); }
+    return runs.some((run) => run.progress && run.progress.state === "running") ? 1500 : 4000;
+  }
+
+  return { element, refresh, title: "Runs", crumbs: [] };
+}

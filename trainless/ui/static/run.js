@@ -1,0 +1,181 @@
+// One run: how far it is, and its tabs.
+
+import { ago, ask, bar, count, duration, figure, h, link, put, state } from "./dom.js";
+import { openArch } from "./drawing.js";
+import { filters, leaderboardTab } from "./leaderboard.js";
+import { improvement, scatter } from "./plot.js";
+
+function select(names, value, changed) {
+  const found = h("select", { change: changed }, names.map((name) => h("option", { value: name }, name)));
+  if (names.includes(value)) found.value = value;
+  return found;
+}
+
+function tick(words, changed) {
+  const box = h("input", { type: "checkbox", change: changed });
+  return [box, h("label", { class: "line" }, box, words)];
+}
+
+function scatterTab() {
+  let run = null, x = null, y = null;
+  const [logX, labelX] = tick("log x", () => load()), [logY, labelY] = tick("log y", () => load());
+  const filter = filters(() => load()), choices = h("div", { class: "controls" }), place = h("figure", { class: "wide-figure" });
+  const element = h("div", null, choices, filter.element, place);
+  async function load() {
+    if (!run.columns.length) { put(place, h("p", { class: "empty" }, "No architecture was scored yet.")); return; }
+    const found = await ask("/api/points", { id: run.id, x: x.value, y: y.value, ...filter.values() });
+    const pick = async (arch) => {
+      const rows = await ask("/api/rows", { id: run.id, words: arch, count: 20 });
+      const row = rows.rows.find((each) => each.arch === arch);
+      if (row) openArch(run, row, run.columns);
+    };
+    const { chart, shown } = scatter(found.points, { x: x.value, y: y.value }, { x: logX.checked, y: logY.checked }, found.ranked, pick);
+    const said = [`${shown.toLocaleString("en")} of ${found.all.toLocaleString("en")} candidates`, found.ranked ? "the ten best stand out" : null, "choose a point to see its architecture"];
+    put(place, shown ? chart : h("p", { class: "empty" }, "No candidate has both values."), h("figcaption", null, `${said.filter(Boolean).join("; ")}.`));
+  }
+  return {
+    element,
+    async update(about) {
+      const names = about.columns.map((column) => column.name).join("\n");
+      if (!run || run.columns.map((column) => column.name).join("\n") !== names) {
+        const all = about.columns.map((column) => column.name);
+        x = select(all, x ? x.value : all[1] || all[0], () => load());
+        y = select(all, y ? y.value : all[0], () => load());
+        put(choices, h("label", null, "Across", x), h("label", null, "Upward", y), labelX, labelY);
+        filter.columns(about.columns);
+      }
+      run = about;
+      await load();
+    },
+  };
+}
+
+function improvementTab() {
+  let run = null, column = null;
+  const [log, label] = tick("log", () => load());
+  const choices = h("div", { class: "controls" }), place = h("figure", { class: "wide-figure" }), element = h("div", null, choices, place);
+  async function load() {
+    if (!run.columns.length) { put(place, h("p", { class: "empty" }, "No architecture was scored yet.")); return; }
+    const found = await ask("/api/curve", { id: run.id, column: column.value });
+    const names = { x: run.progress.unit, y: column.value };
+    put(place, found.points.length ? improvement([{ name: column.value, points: found.points }], names, { x: false, y: log.checked }) : h("p", { class: "empty" }, "This value is not one that a candidate is given when it comes."),
+      h("figcaption", null, `The ${found.up ? "highest" : "lowest"} ${column.value} among all candidates up to each.`));
+  }
+  return {
+    element,
+    async update(about) {
+      run = about;
+      const all = run.columns.map((each) => each.name);
+      const first = all.length > 1 && run.ranked && run.kind === "search" && !(run.settings.higher_is_better || {})[all[0]] && !((run.settings.higher_is_better || {})[all[0]] === false) ? all[1] : all[0];
+      column = select(all, column ? column.value : first, () => load());
+      put(choices, h("label", null, "Column", column), label);
+      await load();
+    },
+  };
+}
+
+function failuresTab() {
+  const element = h("div");
+  return {
+    element,
+    async update(about) {
+      const found = await ask("/api/failures", { id: about.id });
+      if (!found.total) { put(element, h("p", { class: "empty" }, "Nothing failed.")); return; }
+      const reasons = found.reasons.map((each) => h("tr", null, h("td", { class: "n" }, each.times.toLocaleString("en")), h("td", null, each.column), h("td", { class: "status" }, each.reason)));
+      const last = found.last.map((each) => h("tr", null, h("td", { class: "arch" }, h("code", null, each.arch)), h("td", null, each.column), h("td", { class: "status bad" }, each.reason)));
+      const head = (...names) => h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name))));
+      put(element, h("h3", null, "By reason"), h("div", { class: "scroll" }, h("table", { class: "rows" }, head("times", "column", "reason"), h("tbody", null, reasons))),
+        h("h3", null, `The last ${last.length.toLocaleString("en")} of ${found.total.toLocaleString("en")}, newest first`),
+        h("div", { class: "scroll" }, h("table", { class: "rows" }, head("architecture", "column", "reason"), h("tbody", null, last))));
+    },
+  };
+}
+
+function settingsTab() {
+  const element = h("div");
+  const said = (value) => (value === null || value === "" ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  return {
+    element,
+    async update(about) {
+      const rows = Object.entries(about.settings).filter(([name]) => name !== "decisions" && name !== "format");
+      put(element, h("div", { class: "scroll" }, h("table", { class: "settings" }, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", null, said(value))))))));
+    },
+  };
+}
+
+function searchesTab() {
+  const element = h("div");
+  return {
+    element,
+    async update(about) {
+      put(element, h("p", { class: "soft" }, "Each search is a run of its own."), h("ul", null, about.below.map((id) => h("li", null, h("a", { href: link("run", { id }) }, id)))),
+        about.below.length > 1 ? h("p", null, h("a", { class: "button", href: link("compare", { id: about.below.slice(0, 8) }) }, "Compare them")) : null);
+    },
+  };
+}
+
+function facts(run) {
+  const { progress } = run, going = progress.state === "running";
+  const fact = (value, name, detail, more) => h("div", { class: "fact" }, h("b", null, value), h("span", null, name), detail ? h("i", { title: detail }, detail) : null, more);
+  return [
+    fact(count(progress), progress.unit, progress.detail, progress.stages.length ? null : bar(progress)),
+    fact(progress.rate === null ? "–" : `${figure(Number(progress.rate.toPrecision(3)))}/s`, going ? "pace of the last minute" : "mean pace", `${duration(progress.seconds)} so far`),
+    going ? fact(duration(progress.left), progress.stages.length ? "left in this stage" : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "in all", ago(progress.changed)),
+    run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch) : fact("–", "best", "nothing scored yet"),
+    fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored"),
+  ];
+}
+
+function stages(progress) {
+  return progress.stages.map((stage) => h("div", null, h("small", null, h("span", null, stage.name), h("span", null, `${figure(Math.round(stage.done * 100) / 100)} of ${figure(stage.total)}`)), h("progress", { max: stage.total, value: stage.done, "aria-label": stage.name })));
+}
+
+export function runPage(id, wanted) {
+  const heading = h("div", { class: "top" }), about = h("p", { class: "sub" }), numbers = h("div", { class: "facts" });
+  const parts = h("div", { class: "stages" }), bar_ = h("div", { class: "tabs", role: "tablist" }), place = h("div", { role: "tabpanel" });
+  const element = h("div", null, heading, about, numbers, parts, bar_, place);
+  const tabs = { leaderboard: leaderboardTab(), plot: scatterTab(), progress: improvementTab(), failures: failuresTab(), settings: settingsTab(), searches: searchesTab() };
+  const seen = {};
+  let open = wanted in tabs ? wanted : "leaderboard", run = null;
+
+  async function show(name) {
+    open = name;
+    history.replaceState(null, "", link("run", { id, tab: name }));
+    if (place.firstChild !== tabs[name].element) put(place, tabs[name].element);
+    drawTabs();
+    await update();
+  }
+
+  function drawTabs() {
+    const titles = { leaderboard: [run.kind === "design" ? "Members" : "Leaderboard", run.rows], plot: ["Scatter"], progress: ["Best so far"], failures: ["Failures", run.failures], settings: ["Settings"] };
+    if (run.below.length) titles.searches = ["Searches", run.below.length];
+    if (!(open in titles)) open = "leaderboard";
+    const now = JSON.stringify([open, titles]);
+    if (bar_.dataset.now === now) return;
+    bar_.dataset.now = now;
+    put(bar_, Object.entries(titles).map(([name, [words, number]]) => h("button", { role: "tab", "aria-selected": String(name === open), "data-tab": name, click: () => show(name) }, words, number ? h("span", null, number.toLocaleString("en")) : null)));
+  }
+
+  async function update() {
+    const mark = `${run.version}/${run.failures}/${run.progress.state}`;
+    if (seen[open] === mark) return;
+    seen[open] = mark;
+    await tabs[open].update(run);
+  }
+
+  async function refresh() {
+    run = await ask("/api/run", { id });
+    put(heading, h("h1", null, id === "." ? "This run" : id), state(run.progress.state), run.report ? h("a", { class: "button push", href: `/report?${new URLSearchParams({ id })}`, target: "_blank", rel: "noopener" }, "Open the report") : null);
+    put(about, [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · "));
+    put(numbers, facts(run));
+    numbers.className = `facts ${run.progress.state}`;
+    put(parts, stages(run.progress));
+    parts.hidden = !run.progress.stages.length;
+    drawTabs();
+    if (place.firstChild !== tabs[open].element) put(place, tabs[open].element);
+    await update();
+    return run.progress.state === "running" ? 1000 : 5000;
+  }
+
+  return { element, refresh, title: id, crumbs: [h("a", { href: link("") }, "Runs"), " / ", id === "." ? "this run" : id] };
+}
