@@ -242,8 +242,14 @@ def page(report: Mapping[str, Any], template: str) -> str:
 
 def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
     names = list(next(iter(rows.values())))
-    lines = ["| population | " + " | ".join(f"{prefix}{name}" for name in names) + " |", "| --- " * (1 + len(names)) + "|"]
-    return [*lines, *(f"| {title} | " + " | ".join(f"{row[n]:.3f}" for n in names) + " |" for title, row in rows.items())]
+    lines = [
+        "| population | " + " | ".join(f"{prefix}{name}" for name in names) + " |",
+        "| --- " * (1 + len(names)) + "|",
+    ]
+    return [
+        *lines,
+        *(f"| {title} | " + " | ".join(f"{row[n]:.3f}" for n in names) + " |" for title, row in rows.items()),
+    ]
 
 
 def _cell(one: Mapping[str, float] | None) -> str:

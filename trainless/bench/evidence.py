@@ -119,6 +119,21 @@ class Evidence:
                 return column_of(file, proxy, rows)
         raise Missing(f"{proxy} is not among the stored scores of {table}")
 
+    def of_file(self, table: str, name: str, proxy: str) -> Column:
+        """Our scores by a proxy in a file of its own, where a setting is not that of the other scores.
+
+        A sample of canonical classes: of twins the first counts, so that a class with many does not rule the sample.
+        """
+        path = self.folder / f"{name}.npz"
+        if not path.is_file():
+            raise Missing(f"no scores are stored in {self.folder.name}/{name}.npz")
+        file = read_scores(path)
+        rows = places(file.archs, self.table(table))
+        _, first = np.unique(rows, return_index=True)
+        once = np.full_like(rows, -1)
+        once[first] = rows[first]
+        return column_of(file, proxy, once)
+
     @functools.cache  # noqa: B019
     def _counts(self, table: str) -> Any:
         """Counts × rows, as the networks are written, parts that do nothing included; None where none are known."""

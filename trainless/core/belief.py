@@ -131,6 +131,19 @@ def normal_scores(values: npt.ArrayLike) -> Floats:
     return scores
 
 
+def standardised(features: Floats) -> Floats:
+    """Features of mean 0 and variance 1, without those that are the same for all candidates.
+
+    Example:
+        >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        array([[-1.],
+               [ 1.]])
+    """
+    varied = features[:, np.ptp(features, axis=0) > 0] if len(features) else features
+    standard: Floats = (varied - varied.mean(axis=0)) / varied.std(axis=0) if varied.size else varied
+    return standard
+
+
 def _bounded(values: Floats) -> Floats:
     """Failures as the worst that is known, +∞ as the best."""
     finite = values[np.isfinite(values)]

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from trainless.core.belief import Belief, believe, normal_scores
+from trainless.core.belief import Belief, believe, normal_scores, standardised
 from trainless.core.errors import InputError
 from trainless.core.process import Posterior
 from trainless.core.scores import Scores
@@ -143,7 +143,7 @@ def learn(
     names = tuple(scores.proxies if proxies is None else proxies)
     blocks, standard = [_features(scores, names)], None
     if structure is not None:
-        standard = _standardised(structure, len(places))
+        standard = _structured(structure, len(places))
         blocks.append(standard)
     known = {places[name]: float(value) for name, value in trained.items()}
     belief = believe(prior(scores), blocks, known, seed=seed)
@@ -160,12 +160,10 @@ def _features(scores: Scores, proxies: Sequence[str]) -> Floats:
     return np.stack([*columns, failed - failed.mean()], axis=1)
 
 
-def _standardised(structure: npt.ArrayLike, candidates: int) -> Floats:
+def _structured(structure: npt.ArrayLike, candidates: int) -> Floats:
     given = np.asarray(structure, np.float64)
     if given.ndim != 2 or len(given) != candidates or not np.isfinite(given).all():
         raise InputError(
             f"structure of shape {given.shape} was given; expected finite numbers, {candidates} candidates × features"
         )
-    varied = given[:, np.ptp(given, axis=0) > 0] if len(given) else given
-    standard: Floats = (varied - varied.mean(axis=0)) / varied.std(axis=0)
-    return standard
+    return standardised(given)

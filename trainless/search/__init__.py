@@ -39,6 +39,7 @@ for _name, _where in {
     "warm_random": "assisted:warm_random",
     "warm_evolution": "assisted:warm_evolution",
     "move_evolution": "assisted:move_evolution",
+    "learned": "learned:LearnedSearch",
 }.items():
     registry.add(_name, f"trainless.search.{_where}")
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from trainless.core.arch import Arch
-from trainless.core.belief import Belief, believe, kernel_for, normal_scores
+from trainless.core.belief import believe, kernel_for, normal_scores, standardised
 from trainless.core.errors import InputError
 from trainless.core.process import Kernel
 from trainless.search.searcher import Floats, Incumbent, Json, Proposal, Told, number, room, unnumber
 from trainless.spaces.moves import Choices, Feasible, neighbours, sample
 from trainless.spaces.sketch import Drawable
 
-Structure: TypeAlias = Callable[[Arch], Sequence[float]]
-_KEPT = 4096  # beliefs and kernels are functions of what was told; the last few are remembered
+if TYPE_CHECKING:
+    from trainless.spaces.protocol import Space
+
+Structure: TypeAlias = Callable[[Arch], Sequence[float] | Floats]
 
 
 class LearnedSearch:
@@ -39,11 +41,11 @@ class LearnedSearch:
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = LearnedSearch(NasBench201(), proxy=sum, pool=100)
+        >>> searcher = LearnedSearch(NasBench201(), proxy=max, pool=100)
         >>> for _ in range(8):
-        ...     proposals = searcher.ask()
-        ...     searcher.tell(Told.of(proposals, [-sum(each.arch) for each in proposals]))
-        >>> sum(searcher.best()) < 6
+        ...     proposals = searcher.ask(2)
+        ...     searcher.tell(Told.of(proposals, [sum(each.arch) for each in proposals]))
+        >>> sum(searcher.best()) > 18
         True
     """
 
@@ -61,8 +63,9 @@ class LearnedSearch:
             raise InputError(f"pool={pool} was given; expected at least 2 architectures to choose from")
         self._space, self._feasible, self._size = space, feasible, pool
         self._proxy = cache(proxy)
-        self._structure = cache(structure or _structure_of(space))
-        self._origin: Json = np.random.default_rng(seed).bit_generator.state
+        given = structure or _structure_of(space)
+        self._structure = cache(lambda arch: np.asarray(given(arch), np.float64))
+        self._origin: Json = dict(np.random.default_rng(seed).bit_generator.state)
         self._pool: dict[Arch, None] | None = None
         self._told: dict[Arch, float] = {}
         self._pending: dict[Arch, None] = {}
@@ -76,31 +79,39 @@ class LearnedSearch:
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The most promising archs that were not proposed yet."""
-        archs = self._archs()
+        near = neighbours(self._space, self._best.arch, feasible=self._feasible) if self._told else []
+        archs = list(self._drawn() | self._told | self._pending | dict.fromkeys(near))
         places = {arch: place for place, arch in enumerate(archs)}
-        belief = self._belief(archs, places)
+        known = {places[arch]: value for arch, value in self._told.items()}
+        belief = believe(*self._features(archs), known, kernel=self._fitted())
         chosen = belief.next(room(limit, 1), [places[arch] for arch in self._pending])
         found = [archs[place] for place in chosen]
         self._pending |= dict.fromkeys(found)
         return [Proposal(arch) for arch in found]
 
-    def _archs(self) -> list[Arch]:
-        """The pool, everything that was told or is in training, and the neighbours of the best."""
+    def _drawn(self) -> dict[Arch, None]:
+        """The pool, which is drawn when it is needed first."""
         if self._pool is None:
             rng = np.random.default_rng()
             rng.bit_generator.state = self._origin
             self._pool = dict.fromkeys(sample(self._space, rng, feasible=self._feasible) for _ in range(self._size))
-        near = neighbours(self._space, self._best.arch, feasible=self._feasible) if self._told else []
-        return list(self._pool | self._told | self._pending | dict.fromkeys(near))
+        return self._pool
 
-    def _belief(self, archs: list[Arch], places: dict[Arch, int]) -> Belief:
+    def _fitted(self) -> Kernel | None:
+        """The kernel by the first 2ⁿ that were told, so that it does not depend on when it is asked for."""
+        count = 1 << len(self._told).bit_length() >> 1
+        if self._kernel[0] != count:
+            known = dict(list(self._told.items())[:count])
+            archs = list(self._drawn() | known)
+            places = {arch: place for place, arch in enumerate(archs)}
+            rows = {places[arch]: value for arch, value in known.items()}
+            self._kernel = count, kernel_for(*self._features(archs), rows)
+        return self._kernel[1]
+
+    def _features(self, archs: list[Arch]) -> tuple[Floats, list[Floats]]:
+        """The proxy, and what the model sees: its normal scores, and the structure."""
         trend = np.array([self._proxy(arch) for arch in archs], np.float64)
-        blocks = [normal_scores(trend)[:, None], _standardised(np.array([self._structure(arch) for arch in archs]))]
-        known = {places[arch]: value for arch, value in self._told.items()}
-        first = 1 << (len(known).bit_length() - 1) if known else 0
-        if self._kernel[0] != first:
-            self._kernel = first, kernel_for(trend, blocks, dict(list(known.items())[:first]))
-        return believe(trend, blocks, known, kernel=self._kernel[1])
+        return trend, [normal_scores(trend)[:, None], standardised(np.stack([self._structure(arch) for arch in archs]))]
 
     def tell(self, told: Told) -> None:
         """Learn; an arch that is told again keeps its first value."""
@@ -128,3 +139,12 @@ class LearnedSearch:
         self._told = {tuple(arch): unnumber(value) for arch, value in state["told"]}
         self._pending = {tuple(arch): None for arch in state["pending"]}
         self._best.restore(state["best"])
+
+
+def _structure_of(space: Choices) -> Structure:
+    if not isinstance(space, Drawable):
+        sizes = [len(decision) for decision in space.decisions]
+        return lambda arch: np.concatenate([np.eye(size)[option] for size, option in zip(sizes, arch, strict=True)])
+    from trainless.spaces.structure import features
+
+    return lambda arch: list(features(cast("Space", space), arch).values())

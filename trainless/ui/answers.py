@@ -82,13 +82,18 @@ def about(desk: Desk, name: str) -> Json:
             "named": bool(table.names),
             "ranked": table.ranked,
             "rows": len(table),
-            "version": f"{id(table)}-{len(table)}",
+            "version": _version(reader),
             "settings": clean(reader.settings),
             "drawn": reader.space is not None,
             "below": [each for each in desk.shelf.names() if each.startswith("" if name == "." else f"{name}/")]
             if reader.kind == "design"
             else [],
         }
+
+
+def _version(reader: Reader) -> str:
+    progress = reader.progress()
+    return f"{len(reader.table())} {progress.done} {progress.changed} {progress.state}"
 
 
 def rows(
@@ -221,5 +226,6 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, str]:
         if isinstance(value, Mapping) and value:
             found |= _flat(value, f"{before}{name}.")
         else:
-            found[f"{before}{name}"] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            found[f"{before}{name}"] = "–" if value in (None, "", [], {}) else said
     return found

@@ -28,6 +28,7 @@ from trainless.ui.table import NOTHING, OK, Column, Table, table_of
 
 MEMBERS = "members"
 COLUMNS = (Column("valid_loss", False), Column("valid_accuracy", True), Column("epochs", None), Column("seconds", None))
+SECONDS = 3
 _REMEDY = "give another folder"
 
 
@@ -112,17 +113,17 @@ class DesignReader:
         stages = self._stages()
         state = self._state()
         done = sum(reader.progress().done for reader in self._searches.values())
-        last = max(changed_at(self._folder / name) for name in (SUMMARY, REPORT))
-        began = self._folder.lstat().st_ctime if not self._plan else changed_at(self._folder / PLAN)
-        began = min(began, changed_at(self._folder / CONFIGURATION) or began)
         changed = self._changed()
-        end = self._clock() if state == "running" else max(last, changed)
+        seconds = self._clock() - changed_at(self._folder / CONFIGURATION) if state == "running" else self._spent()
         now = next((stage for stage in stages if stage.done < stage.total), None)
         left, detail = self._left(now) if state == "running" and now else (math.nan, "")
         rate = next((r.progress().rate for r in self._searches.values() if r.progress().state == "running"), math.nan)
-        return Progress(
-            state, done, None, "evaluations", rate, max(0.0, end - began), left, changed, detail, tuple(stages)
-        )
+        return Progress(state, done, None, "evaluations", rate, max(0.0, seconds), left, changed, detail, tuple(stages))
+
+    def _spent(self) -> float:
+        """Seconds of all searches and trainings."""
+        trained = sum(float(about["values"][SECONDS]) for about in self._members.values())
+        return trained + sum(reader.progress().seconds for reader in self._searches.values())
 
     def _stages(self) -> list[Stage]:
         trials = self._plan.get("searches", [])
@@ -153,7 +154,7 @@ class DesignReader:
             left = sum(self._searches[name].progress().left for name in running) if running else math.nan
             return left, f"searching: {', '.join(running)}" if running else "searching"
         if stage.name == "training" and self._members:
-            took = [float(about["values"][3]) for about in self._members.values()]
+            took = [float(about["values"][SECONDS]) for about in self._members.values()]
             return (stage.total - stage.done) * sum(took) / len(took), "training members"
         return math.nan, stage.name
 

@@ -56,6 +56,7 @@ class SearchReader:
         self._pace = Pace()
         self._failures = Failures()
         self._made: tuple[object, Table] = (None, NOTHING)
+        self._whole: tuple[object, bool] = (None, False)
 
     @property
     def settings(self) -> Json:
@@ -138,14 +139,23 @@ class SearchReader:
         done, seconds = self._spent
         if self._source.running():
             return "running"
-        if not self._source.leaderboard():
+        if not self._published():
             return "stopped"
         used = (total is not None and done >= total) or (limit is not None and seconds >= limit)
         return "finished" if used or self._source.concluded() else "ended"
 
+    def _published(self) -> str:
+        """The leaderboard, where it has all candidates; the files of a copied folder may be of any age."""
+        text, sure = self._source.leaderboard()
+        mark = (self._lines, text, sure)
+        if self._whole[0] != mark:
+            held = {row[1] for row in csv.reader(text.splitlines()) if len(row) > 1}
+            self._whole = (mark, bool(text) and (sure or {self._text(twin) for twin in self._top} <= held))
+        return text if self._whole[1] else ""
+
     def table(self) -> Table:
         """The leaderboard: the one that the run wrote at its end, before that the same order of what is there."""
-        final = "" if self._source.running() else self._source.leaderboard()
+        final = "" if self._source.running() else self._published()
         mark = (self._lines, final)
         if self._made[0] != mark:
             with undamaged("the leaderboard", _REMEDY):

@@ -30,8 +30,8 @@ class Source(Protocol):
         """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
         ...
 
-    def leaderboard(self) -> str:
-        """The final leaderboard as CSV; empty where there is none of the last step."""
+    def leaderboard(self) -> tuple[str, bool]:
+        """The leaderboard as CSV, and whether it was surely written after the last step."""
         ...
 
     def running(self) -> bool:
@@ -77,11 +77,11 @@ class FolderSource:
         self._offset += len(whole)
         return anew, whole.decode("utf-8", "replace").splitlines(), len(portion) == PORTION
 
-    def leaderboard(self) -> str:
+    def leaderboard(self) -> tuple[str, bool]:
         path = self._folder / LEADERBOARD
-        if not is_plain(path) or changed_at(path) < changed_at(self._file):
-            return ""
-        return read_bytes(path).decode("utf-8", "replace")
+        if not is_plain(path):
+            return "", False
+        return read_bytes(path).decode("utf-8", "replace"), changed_at(path) >= changed_at(self._file)
 
     def running(self) -> bool:
         return is_held(self._folder)
@@ -118,8 +118,8 @@ class StoreSource:
         self._lines += len(lines)
         return anew, lines, len(lines) == LINES
 
-    def leaderboard(self) -> str:
-        return "" if self.running() else self._entry().leaderboard
+    def leaderboard(self) -> tuple[str, bool]:
+        return self._final[0], self._ended()
 
     def running(self) -> bool:
         """The store has no word for it that does not get in the way: it goes by when something was written."""

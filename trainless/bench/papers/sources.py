@@ -55,12 +55,14 @@ _FIELDS = ("value", "low", "high", "seed_std")
 
 @dataclass(frozen=True)
 class Ours:
-    """Our stored scores by one proxy."""
+    """Our stored scores by one proxy; from a file of their own where their setting is not that of the others."""
 
     proxy: str
+    file: str = ""
 
     def answer(self, evidence: Evidence, where: Where) -> Answer:
-        return judged(evidence, where, evidence.ours(where.table, self.proxy))
+        found = evidence.of_file(where.table, self.file, self.proxy) if self.file else None
+        return judged(evidence, where, found or evidence.ours(where.table, self.proxy))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // Runs beside each other.
 
-import { ask, count, duration, figure, h, link, put, state } from "./dom.js";
+import { ask, count, duration, figure, h, link, pace, put, state } from "./dom.js";
 import { improvement } from "./plot.js";
 
 export function comparePage(ids) {
@@ -24,9 +24,9 @@ export function comparePage(ids) {
   function numbers(found) {
     const rows = [
       ["state", (run) => state(run.progress.state)], ["candidates", (run) => count(run.progress)], ["time", (run) => duration(run.progress.seconds)],
-      ["pace", (run) => (run.progress.rate === null ? "–" : `${figure(Number(run.progress.rate.toPrecision(3)))}/s`)], ["failures", (run) => figure(run.failures)],
+      ["pace", (run) => pace(run.progress)], ["failures", (run) => figure(run.failures)],
       ["best", (run) => (run.best ? `${figure(run.best.value)} ${run.best.column}` : "–")], ["its architecture", (run) => (run.best ? h("code", null, run.best.arch) : "–")],
-      ...found.columns.map((each, _) => [`best ${each.name}`, (run, at) => figure(found.curves[at][each.name].at(-1)[1])]),
+      ...found.columns.map((each) => [`best ${each.name}`, (run, at) => figure(found.curves[at][each.name].at(-1)[1])]),
     ];
     return h("div", { class: "scroll" }, h("table", { class: "settings" }, heads(found), h("tbody", null, rows.map(([name, cell]) => h("tr", null, h("th", { scope: "row" }, name), found.runs.map((run, at) => h("td", null, cell(run, at))))))));
   }

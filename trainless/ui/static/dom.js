@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     if (typeof value === "function") element.addEventListener(name, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(3)) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== false) element.append(child);
   }
   return element;
@@ -23,7 +23,7 @@ export function s(name, attributes, ...children) {
 }
 
 export function put(element, ...children) {
-  element.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -66,6 +66,10 @@ export function ago(when) {
   const seconds = Date.now() / 1000 - when;
   if (!when) return "";
   return seconds < 5 ? "just now" : `${duration(seconds)} ago`;
+}
+
+export function pace(progress) {
+  return progress.rate === null ? "–" : `${figure(Number(progress.rate.toPrecision(3)))}/s`;
 }
 
 export function count(progress) {

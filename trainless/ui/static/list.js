@@ -1,11 +1,12 @@
 // All runs: how far each is, its best, and which of them to compare.
 
-import { ago, ask, bar, count, duration, figure, h, link, put, state } from "./dom.js";
+import { ago, ask, bar, count, duration, figure, h, link, pace, put, state } from "./dom.js";
 
 const chosen = new Set();
 
 export function listPage() {
   const heading = h("h1", null, "Runs"), where = h("p", { class: "sub" }), list = h("ul", { class: "runs" });
+  put(where, "Reading…");
   const compare = h("button", { class: "main", disabled: true, click: () => { location.hash = link("compare", { id: [...chosen] }); } }, "Compare");
   const search = h("input", { type: "search", placeholder: "Find a run", "aria-label": "Find a run", input: () => draw() });
   const top = h("div", { class: "top" }, heading, h("div", { class: "push controls" }, search, compare));
@@ -27,7 +28,7 @@ export function listPage() {
     const tick = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, change: (event) => choose(run.id, event.target.checked) });
     tick.checked = chosen.has(run.id);
     const { progress } = run;
-    const pace = [count(progress), progress.rate === null ? null : `${figure(progress.rate)}/s`,
+    const pace = [count(progress), progress.rate === null ? null : pace(progress),
       progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
     const kind = [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · ");
     return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,

@@ -2,7 +2,13 @@
 
 import { figure, h, s } from "./dom.js";
 
-const WIDTH = 760, HEIGHT = 420, LEFT = 74, RIGHT = 18, TOP = 14, BOTTOM = 50;
+const LEFT = 74, RIGHT = 18, TOP = 14, BOTTOM = 50;
+let WIDTH = 760, HEIGHT = 420;
+
+// In a narrow window a drawing has fewer units, so that its words stay readable.
+function fit() {
+  [WIDTH, HEIGHT] = window.innerWidth < 600 ? [400, 320] : [820, 430];
+}
 
 function range(values, log) {
   const found = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
@@ -24,7 +30,7 @@ function ticks(low, high, log) {
       return found;
     }
   }
-  const rough = (high - low) / 6, size = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / (WIDTH < 600 ? 4 : 6), size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => size * factor).find((each) => each >= rough * (1 - 1e-9));
   const found = [];
   for (let place = Math.ceil(low / step - 1e-9); place <= Math.floor(high / step + 1e-9); place++) found.push(place * step);
@@ -44,6 +50,7 @@ function scale(low, high, start, stop, log) {
 }
 
 function plane(xs, ys, names, logs) {
+  fit();
   const [x0, x1] = range(xs, logs.x), [y0, y1] = range(ys, logs.y);
   const x = scale(x0, x1, LEFT, WIDTH - RIGHT, logs.x), y = scale(y0, y1, HEIGHT - BOTTOM, TOP, logs.y);
   const text = (at, up, said, extra) => s("text", { x: at, y: up, "font-size": 12, "dominant-baseline": "central", ...extra }, said);

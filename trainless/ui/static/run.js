@@ -1,6 +1,6 @@
 // One run: how far it is, and its tabs.
 
-import { ago, ask, bar, count, duration, figure, h, link, put, state } from "./dom.js";
+import { ago, ask, bar, count, duration, figure, h, link, pace, put, state } from "./dom.js";
 import { openArch } from "./drawing.js";
 import { filters, leaderboardTab } from "./leaderboard.js";
 import { improvement, scatter } from "./plot.js";
@@ -116,12 +116,12 @@ function searchesTab() {
 
 function facts(run) {
   const { progress } = run, going = progress.state === "running";
-  const fact = (value, name, detail, more) => h("div", { class: "fact" }, h("b", null, value), h("span", null, name), detail ? h("i", { title: detail }, detail) : null, more);
+  const fact = (value, name, detail, more, kind) => h("div", { class: kind ? `fact ${kind}` : "fact" }, h("b", null, value), h("span", null, name), detail ? h("i", { title: detail }, detail) : null, more);
   return [
     fact(count(progress), progress.unit, progress.detail, progress.stages.length ? null : bar(progress)),
-    fact(progress.rate === null ? "–" : `${figure(Number(progress.rate.toPrecision(3)))}/s`, going ? "pace of the last minute" : "mean pace", `${duration(progress.seconds)} so far`),
+    progress.rate === null && !going ? null : fact(pace(progress), going ? "pace of the last minute" : "mean pace", going ? `${duration(progress.seconds)} so far` : ""),
     going ? fact(duration(progress.left), progress.stages.length ? "left in this stage" : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "in all", ago(progress.changed)),
-    run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch) : fact("–", "best", "nothing scored yet"),
+    run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch, null, "best") : fact("–", "best", "nothing scored yet"),
     fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored"),
   ];
 }
@@ -134,6 +134,7 @@ export function runPage(id, wanted) {
   const heading = h("div", { class: "top" }), about = h("p", { class: "sub" }), numbers = h("div", { class: "facts" });
   const parts = h("div", { class: "stages" }), bar_ = h("div", { class: "tabs", role: "tablist" }), place = h("div", { role: "tabpanel" });
   const element = h("div", null, heading, about, numbers, parts, bar_, place);
+  put(about, "Reading…");
   const tabs = { leaderboard: leaderboardTab(), plot: scatterTab(), progress: improvementTab(), failures: failuresTab(), settings: settingsTab(), searches: searchesTab() };
   const seen = {};
   let open = wanted in tabs ? wanted : "leaderboard", run = null;
@@ -169,6 +170,7 @@ export function runPage(id, wanted) {
     put(about, [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · "));
     put(numbers, facts(run));
     numbers.className = `facts ${run.progress.state}`;
+    parts.className = `stages ${run.progress.state}`;
     put(parts, stages(run.progress));
     parts.hidden = !run.progress.stages.length;
     drawTabs();
