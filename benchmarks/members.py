@@ -1,7 +1,7 @@
 """Train many networks at once on one device and keep what each answers, for the figures on ensembles and rankings.
 
     python benchmarks/members.py pack breastmnist cinc2017 --out packed      # here: the data as plain arrays
-    python benchmarks/members.py train jobs.json --data packed --processes 8 --device cuda --limit-s 300 --out members.npz
+    python benchmarks/members.py train jobs.json --data packed --processes 8 --device cuda --out members.npz
 
 ``jobs.json`` is a list of ``{"task", "role", "space": {"channels": 16, "cells": 5}, "arch": "…" | "resnet18", "seed",
 "recipe", "epochs"}``. Training needs torch, NumPy and safetensors. Jobs are taken in the order of the list.

@@ -184,7 +184,8 @@ def study(evidence: Evidence, draws: int) -> dict[str, Any]:
 
 def _need(ranking: Any, population: Population) -> Floats:
     values = value(ranking, population)
-    assert values is not None
+    if values is None:
+        raise SystemExit(f"{population.title} lacks scores of {', '.join(ranking.proxies)}")
     return values
 
 

@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record, Scores
 from trainless.ranking import (
+    Consensus,
     Incremental,
     Lexicographic,
     LogSum,
@@ -232,3 +233,52 @@ def test_ranking_and_bench_do_not_import_torch() -> None:
     imports = "; ".join(f"import trainless.{name}" for name in modules)
     program = f"import sys; {imports}; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def heard_by_definition(rows: list[list[float]], agreement: float) -> list[int]:
+    """Remove the part with the lowest mean Spearman correlation with the others while it is too low."""
+    heard = list(range(len(rows)))
+    while len(heard) > 2:
+        means = []
+        for part in heard:
+            others = [stats.spearmanr(rows[part], rows[other])[0] for other in heard if other != part]
+            means.append(float(np.mean(others)))
+        if min(means) >= agreement:
+            break
+        del heard[means.index(min(means))]
+    return heard
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(16, 60), st.sampled_from([-1.0, 0.0, 0.15, 0.5]))
+def test_consensus_hears_the_parts_that_agree(seed: int, count: int, agreement: float) -> None:
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=count)
+    rows = [(sign * common + rng.normal(size=count)).tolist() for sign in (1, 1, -1, 0, 1)]
+    ranked = Consensus(("a", "b", "c", "d", "e"), agreement)
+    scores = table(dict(zip("abcde", rows, strict=True)))
+    heard = heard_by_definition(rows, agreement)
+    assert ranked.heard(scores) == tuple("abcde"[part] for part in heard)
+    expected = 5 * np.mean([np.log(stats.rankdata(rows[part]) / count) for part in heard], axis=0)
+    assert ranked(scores) == pytest.approx(expected)
+
+
+def test_consensus_of_few_candidates_is_the_product_and_a_constant_part_has_no_voice() -> None:
+    few = table({"a": [1.0, 2.0, 3.0], "b": [3.0, 2.0, 1.0], "c": [1.0, 3.0, 2.0]})
+    assert Consensus(("a", "b", "c"))(few) == pytest.approx(RankProduct(("a", "b", "c"))(few))
+    many = table({"a": [*map(float, range(20))], "b": [*map(float, range(20))], "c": [1.0] * 20})
+    assert Consensus(("a", "b", "c")).heard(many) == ("a", "b")
+
+
+def test_consensus_one_at_a_time_ends_where_all_at_once_does() -> None:
+    rng = np.random.default_rng(5)
+    common = rng.normal(size=300)
+    rows = np.stack([common + rng.normal(size=300), common, -common + rng.normal(size=300), rng.normal(size=300)], 1)
+    ranked = Consensus(("a", "b", "c", "d"))
+    seen = Incremental(ranked, dict.fromkeys(ranked.parts, True))
+    for row in rows.tolist():
+        told = seen.add(dict(zip("abcd", row, strict=True)))
+        assert math.isfinite(told)
+    whole = ranked(table({name: rows[:, place].tolist() for place, name in enumerate("abcd")}))
+    assert seen.values() == pytest.approx(whole)
+    assert [seen.value(index) for index in range(300)] == pytest.approx(whole.tolist())

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_there_is_something_to_test() -> None:
     assert len(COMMANDS) >= 5
-    assert len(EXAMPLES) == 1
+    assert len(EXAMPLES) == 2
     assert "my_net.py" in FILES
 
 

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from trainless.core.task import Task
     from trainless.engine.evaluate import score
     from trainless.engine.store import SqliteStore
+    from trainless.estimators import TrainlessClassifier, TrainlessRegressor
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
+    from trainless.run.design import Designed, design, designed
     from trainless.run.search import Found, search
     from trainless.spaces import space
     from trainless.spaces.protocol import Space
@@ -37,6 +39,7 @@ __all__ = [
     "Arch",
     "Candidate",
     "Decision",
+    "Designed",
     "Found",
     "InputError",
     "Probe",
@@ -49,9 +52,13 @@ __all__ = [
     "SqliteStore",
     "Target",
     "Task",
+    "TrainlessClassifier",
     "TrainlessError",
+    "TrainlessRegressor",
     "UnknownName",
     "Unscorable",
+    "design",
+    "designed",
     "list_proxies",
     "list_rankings",
     "list_searchers",
@@ -82,8 +89,10 @@ _HOME = {
     ),
     "engine.evaluate": ("score",),
     "engine.store": ("SqliteStore",),
+    "estimators": ("TrainlessClassifier", "TrainlessRegressor"),
     "probe.probe": ("Probe", "quantity"),
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
+    "run.design": ("Designed", "design", "designed"),
     "run.search": ("Found",),
     "spaces": ("space",),
     "spaces.protocol": ("Space",),

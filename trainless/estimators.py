@@ -125,6 +125,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             seed=self.seed,
             device=self.device,
             workers=self.workers,
+            report=self.out is not None,
         ).predictor
 
     def _said(self, x: Any) -> Prediction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import trainless as tl
-from trainless.bench.journal import Journal, known_from, read_known
+from trainless.bench.journal import Journal, Known, known_from, read_known
 from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task, proxy_in_file
 from trainless.bench.scorefile import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
@@ -193,3 +194,11 @@ def test_journal_columns_are_plain_csv(tmp_path: Path) -> None:
     journal.close()
     rows = list(csv.DictReader((tmp_path / "journal-w-0.csv").read_text().splitlines()))
     assert rows == [{"arch": "a", "proxy": "snip", "seed": "0", "value": "0.1", "status": "ok", "ms": "1.000"}]
+
+
+def test_a_failure_of_the_machine_is_tried_again_and_one_of_the_arch_is_not() -> None:
+    known = Known()
+    known.add("a", "snip", 0, math.nan, "this machine failed: OutOfMemoryError: CUDA out of memory", math.nan)
+    known.add("b", "snip", 0, math.nan, "no gradient reaches the weights", math.nan)
+    assert known.missing("a", [("snip", 0)]) == [("snip", 0)]
+    assert known.missing("b", [("snip", 0)]) == []

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainless.bench.scorefile import ABSENT, OK, ScoreFile, read_scores
 from trainless.core.damage import undamaged
-from trainless.core.scores import Record
+from trainless.core.scores import MACHINE, Record
 
 COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
 Pair = tuple[str, int]
@@ -62,8 +62,12 @@ class Known:
             self.times.setdefault(proxy, []).append(ms)
 
     def missing(self, arch: str, pairs: Sequence[Pair]) -> list[Pair]:
-        """Those of the pairs of proxy and seed with which this arch was not scored yet."""
-        return [pair for pair in pairs if arch not in self.values.get(pair, {})]
+        """Those of the pairs of proxy and seed with which this arch was not scored yet.
+
+        A failure of the machine, such as memory that other processes held, says nothing of the arch: it is tried again.
+        """
+        unknown = (math.nan, MACHINE)
+        return [pair for pair in pairs if self.values.get(pair, {}).get(arch, unknown)[1].startswith(MACHINE)]
 
     def to_file(self, archs: Sequence[str], proxies: Sequence[str], seeds: Sequence[int]) -> ScoreFile:
         """Everything as arrays, with what is not there marked."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+MACHINE = "this machine failed: "
+"""How a status begins that says nothing of the candidate: another machine, or this one later, may give the score."""
+
 
 @dataclass(frozen=True)
 class Record:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from trainless.core.errors import TrainlessError, Unscorable
-from trainless.core.scores import Record, Scores
+from trainless.core.scores import MACHINE, Record, Scores
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.engine.asked import Init, data_for, init_named, require_room, seed_list, select, setting_for
@@ -26,7 +26,6 @@ from trainless.proxies.proxy import Proxy, Setting
 
 MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
 MACHINE_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "CUDA error")
-MACHINE = "this machine failed: "
 
 
 def score(

@@ -83,7 +83,8 @@ def about(desk: Desk, name: str) -> Json:
             "ranked": table.ranked,
             "rows": len(table),
             "version": _version(reader),
-            "settings": clean(reader.settings),
+            "curves": [column.name for column in table.columns if reader.told(column.name)[0]],
+            "settings": [list(pair) for pair in _flat(clean(reader.settings), ("decisions", "format")).items()],
             "drawn": reader.space is not None,
             "below": [each for each in desk.shelf.names() if each.startswith("" if name == "." else f"{name}/")]
             if reader.kind == "design"
@@ -211,21 +212,29 @@ def _sound(told_values: tuple[list[float], bool]) -> tuple[list[float], bool]:
 
 def _side_by_side(settings: Sequence[Json]) -> list[Json]:
     """Every setting of every run; those that differ first."""
-    flat = [_flat(each) for each in settings]
+    flat = [_flat(each, ("decisions", "format", "sessions", "plan")) for each in settings]
     names = list(dict.fromkeys(name for each in flat for name in each))
     found = [{"name": name, "values": [each.get(name, "–") for each in flat]} for name in names]
     lines = [{**line, "differs": len(set(line["values"])) > 1} for line in found]
     return sorted(lines, key=lambda line: not line["differs"])
 
 
-def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, str]:
+def _flat(settings: Mapping[str, Any], left_out: Sequence[str] = (), before: str = "") -> dict[str, str]:
+    """Settings within settings by their path, as people read them.
+
+    Example:
+        >>> _flat({"task": {"name": "digits"}, "limits": {}, "seeds": [0, 1], "format": 1}, ["format"])
+        {'task: name': 'digits', 'limits': '–', 'seeds': '0, 1'}
+    """
     found: dict[str, str] = {}
     for name, value in settings.items():
-        if name in ("decisions", "sessions", "plan"):
+        if name in left_out:
             continue
+        if isinstance(value, list) and any(isinstance(part, Mapping) for part in value):
+            value = {str(place): part for place, part in enumerate(value, start=1)}
         if isinstance(value, Mapping) and value:
-            found |= _flat(value, f"{before}{name}.")
-        else:
-            said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[f"{before}{name}"] = "–" if value in (None, "", [], {}) else said
+            found |= _flat(value, (), f"{before}{name}: ")
+            continue
+        said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        found[f"{before}{name}"] = "–" if value in (None, "", [], {}) else said
     return found

@@ -28,12 +28,12 @@ export function listPage() {
     const tick = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, change: (event) => choose(run.id, event.target.checked) });
     tick.checked = chosen.has(run.id);
     const { progress } = run;
-    const pace = [count(progress), progress.rate === null ? null : pace(progress),
+    const said = [count(progress), progress.rate === null ? null : pace(progress),
       progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
     const kind = [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · ");
     return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,
       h("div", { class: "who" }, name, h("small", null, kind)),
-      h("div", { class: "bar-cell num" }, bar(progress), h("small", null, pace.filter(Boolean).join(" · "))),
+      h("div", { class: "bar-cell num" }, bar(progress), h("small", null, said.filter(Boolean).join(" · "))),
       h("div", { class: "best-cell num" }, run.best ? [figure(run.best.value), h("small", null, `best ${run.best.column}`)] : h("small", null, "nothing yet")),
       h("div", { class: "tail" }, state(progress.state), h("small", null, run.failures ? `${run.failures.toLocaleString("en")} failed` : ago(progress.changed))));
   }

@@ -55,19 +55,17 @@ function improvementTab() {
   const [log, label] = tick("log", () => load());
   const choices = h("div", { class: "controls" }), place = h("figure", { class: "wide-figure" }), element = h("div", null, choices, place);
   async function load() {
-    if (!run.columns.length) { put(place, h("p", { class: "empty" }, "No architecture was scored yet.")); return; }
+    if (!run.curves.length) { put(place, h("p", { class: "empty" }, "No architecture was scored yet.")); return; }
     const found = await ask("/api/curve", { id: run.id, column: column.value });
     const names = { x: run.progress.unit, y: column.value };
-    put(place, found.points.length ? improvement([{ name: column.value, points: found.points }], names, { x: false, y: log.checked }) : h("p", { class: "empty" }, "This value is not one that a candidate is given when it comes."),
+    put(place, found.points.length ? improvement([{ name: column.value, points: found.points }], names, { x: false, y: log.checked }) : h("p", { class: "empty" }, "No candidate has this value yet."),
       h("figcaption", null, `The ${found.up ? "highest" : "lowest"} ${column.value} among all candidates up to each.`));
   }
   return {
     element,
     async update(about) {
       run = about;
-      const all = run.columns.map((each) => each.name);
-      const first = all.length > 1 && run.ranked && run.kind === "search" && !(run.settings.higher_is_better || {})[all[0]] && !((run.settings.higher_is_better || {})[all[0]] === false) ? all[1] : all[0];
-      column = select(all, column ? column.value : first, () => load());
+      column = select(run.curves, column ? column.value : run.curves[0], () => load());
       put(choices, h("label", null, "Column", column), label);
       await load();
     },
@@ -93,12 +91,10 @@ function failuresTab() {
 
 function settingsTab() {
   const element = h("div");
-  const said = (value) => (value === null || value === "" ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
   return {
     element,
     async update(about) {
-      const rows = Object.entries(about.settings).filter(([name]) => name !== "decisions" && name !== "format");
-      put(element, h("div", { class: "scroll" }, h("table", { class: "settings" }, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", null, said(value))))))));
+      put(element, h("div", { class: "scroll" }, h("table", { class: "settings" }, h("tbody", null, about.settings.map(([name, value]) => h("tr", null, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", null, value)))))));
     },
   };
 }
