@@ -27,9 +27,10 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "warm_random": {"pool": 40, "keep": 5},
     "warm_evolution": {"pool": 40, "keep": 5},
     "move_evolution": {"population": 8, "tournament": 3},
+    "learned": {"pool": 20},
     "optuna": {"sampler": "TPESampler"},
 }
-ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution")
+ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution", "learned")
 SEVERAL = ("teg_evolution", "history_evolution", "teg_reinforce", "fpnas", "prune", "nsga2")
 NAMES = registry.names()
 

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ class Site:
 @contextmanager
 def site(place: str | Path) -> Iterator[Site]:
     """The real server in a thread."""
-    with listening("127.0.0.1", 0) as socket:
-        server = serve(Desk(shelf_at(str(place))), "127.0.0.1")
+    with closing(shelf_at(str(place))) as shelf, listening("127.0.0.1", 0) as socket:
+        server = serve(Desk(shelf), "127.0.0.1")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         while not server.started:

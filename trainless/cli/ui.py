@@ -17,12 +17,14 @@ def ui(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""
+    from contextlib import closing, suppress
+
     from trainless.ui.guard import is_loopback
     from trainless.ui.server import listening, serve
     from trainless.ui.shelf import Desk, shelf_at
 
-    desk = Desk(shelf_at(place))
-    with listening(host, port) as socket:
+    with closing(shelf_at(place)) as shelf, listening(host, port) as socket:
+        desk = Desk(shelf)
         number = socket.getsockname()[1]
         if not is_loopback(host):
             typer.echo(
@@ -32,4 +34,5 @@ def ui(
             )
         shown = f"[{host}]" if ":" in host else host
         typer.echo(f"{desk.shelf.title} is shown at http://{shown}:{number}/ (Ctrl-C ends it)")
-        serve(desk, host).run(sockets=[socket])
+        with suppress(KeyboardInterrupt):
+            serve(desk, host).run(sockets=[socket])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -27,25 +29,30 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
-    reader = _reader(run, store)
-    _catch_up(reader)
-    console = Console()
-    if once or reader.progress().state != "running":
-        console.print(frame(reader, run))
-        return
-    with Live(frame(reader, run), console=console, auto_refresh=False) as live:
-        while reader.progress().state == "running":
-            time.sleep(every)
-            _catch_up(reader)
-            live.update(frame(reader, run), refresh=True)
+    with _reader(run, store) as reader:
+        _catch_up(reader)
+        console = Console()
+        if once or reader.progress().state != "running":
+            console.print(frame(reader, run))
+            return
+        with suppress(KeyboardInterrupt), Live(frame(reader, run), console=console, auto_refresh=False) as live:
+            while reader.progress().state == "running":
+                time.sleep(every)
+                _catch_up(reader)
+                live.update(frame(reader, run), refresh=True)
 
 
-def _reader(run: str, store: str) -> Reader:
+@contextmanager
+def _reader(run: str, store: str) -> Iterator[Reader]:
     from pathlib import Path
 
     from trainless.ui.shelf import reader_at, shelf_at
 
-    return shelf_at(store).opened(run) if store else reader_at(Path(run))
+    if not store:
+        yield reader_at(Path(run))
+        return
+    with closing(shelf_at(store)) as shelf:
+        yield shelf.opened(run)
 
 
 def _catch_up(reader: Reader) -> None:
@@ -66,6 +73,8 @@ def frame(reader: Reader, title: str) -> RenderableType:
     parts.append(Text(_pace(progress), style="dim"))
     if len(reader.table()):
         parts.append(_best(reader))
+    elif best := reader.best():
+        parts.append(Text(printable(f"Best so far: {best.column} {best.value:.6g}, {best.arch}"), overflow="fold"))
     if reader.failures.total:
         parts.append(_failures(reader))
     style = {"running": "cyan", "finished": "green", "ended": "yellow", "stopped": "red"}[progress.state]
@@ -102,7 +111,7 @@ def _pace(progress: Progress) -> str:
         words.append(f"{progress.rate:.3g} {progress.unit}/s")
     if progress.state == "running":
         left = duration(progress.left) if math.isfinite(progress.left) else "?"
-        words.append(f"left {left}" + (" in this stage" if progress.stages else ""))
+        words.append(f"left {left} {progress.scope}".rstrip())
     if progress.detail:
         words.append(printable(progress.detail))
     return " · ".join(words)

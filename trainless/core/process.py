@@ -65,8 +65,9 @@ def fit_kernel(blocks: Blocks, trend: Floats, values: Floats, *, seed: int = 0) 
     """The most probable kernel given values with mean about 0 and variance about 1.
 
     The marginal likelihood times log-normal priors, climbed by a few steps of L-BFGS from the priors' medians. The
-    priors believe in the trend (slope 0.8) and in little else, which is what few values should not overturn. Of more
-    than 256 values a random 256 are looked at.
+    priors believe in the trend (slope 0.8) and in little else, which is what few values should not overturn; their
+    medians and widths were settled on after eight tries with CIFAR-10 accuracies of NAS-Bench-201. Of more than 256
+    values a random 256 are looked at.
 
     Example:
         >>> x = np.linspace(-1, 1, 9)[:, None]

@@ -10,7 +10,7 @@ from trainless.core.errors import InputError, TrainlessError
 from trainless.report import draw
 from trainless.search.searcher import Json, number
 from trainless.ui.places import printable
-from trainless.ui.progress import Progress, Reader
+from trainless.ui.progress import MEANINGS, Progress, Reader
 from trainless.ui.shelf import Desk
 from trainless.ui.table import Kept, Limit, Places, best_so_far, chosen, ordered, points
 
@@ -67,7 +67,8 @@ def _brief(desk: Desk, name: str, reader: Reader) -> Json:
 
 def told(progress: Progress) -> Json:
     """A progress as JSON."""
-    found: Json = clean({**vars(progress), "stages": [vars(stage) for stage in progress.stages]})
+    stages = [vars(stage) for stage in progress.stages]
+    found: Json = clean({**vars(progress), "stages": stages, "meaning": MEANINGS[progress.state]})
     return found
 
 

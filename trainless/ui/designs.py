@@ -116,9 +116,11 @@ class DesignReader:
         changed = self._changed()
         seconds = self._clock() - changed_at(self._folder / CONFIGURATION) if state == "running" else self._spent()
         now = next((stage for stage in stages if stage.done < stage.total), None)
-        left, detail = self._left(now) if state == "running" and now else (math.nan, "")
+        left, detail, scope = self._left(now) if state == "running" and now else (math.nan, "", "")
         rate = next((r.progress().rate for r in self._searches.values() if r.progress().state == "running"), math.nan)
-        return Progress(state, done, None, "evaluations", rate, max(0.0, seconds), left, changed, detail, tuple(stages))
+        return Progress(
+            state, done, None, "evaluations", rate, max(0.0, seconds), left, changed, detail, scope, tuple(stages)
+        )
 
     def _spent(self) -> float:
         """Seconds of all searches and trainings."""
@@ -147,16 +149,16 @@ class DesignReader:
         done = reader.progress().done if reader else 0
         return min(0.99, done / evaluations) if evaluations else 1 - 1 / (1 + done / 50)
 
-    def _left(self, stage: Stage) -> tuple[float, str]:
-        """Seconds that are left of a stage, and what that stage does."""
+    def _left(self, stage: Stage) -> tuple[float, str, str]:
+        """Seconds that are left, what is done now, and what that time is of."""
         if stage.name == "searching":
-            running = [name for name, r in self._searches.items() if r.progress().state == "running"]
-            left = sum(self._searches[name].progress().left for name in running) if running else math.nan
-            return left, f"searching: {', '.join(running)}" if running else "searching"
+            running = [name for name, each in self._searches.items() if each.progress().state == "running"]
+            left = self._searches[running[0]].progress().left if running else math.nan
+            return left, f"searching: {running[0]}" if running else "searching", "of this search"
         if stage.name == "training" and self._members:
             took = [float(about["values"][SECONDS]) for about in self._members.values()]
-            return (stage.total - stage.done) * sum(took) / len(took), "training members"
-        return math.nan, stage.name
+            return (stage.total - stage.done) * sum(took) / len(took), "training members", "of the training"
+        return math.nan, stage.name, "of this stage"
 
     def _changed(self) -> float:
         here = [changed_at(self._folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]

@@ -102,16 +102,23 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 def is_held(folder: Path) -> bool:
     """Whether a process of this machine works in a run folder; asking does not get in its way.
 
-    Linux lists all locks. Elsewhere the lock is tried for a moment, shared, which a run that begins in this very moment
-    would take for another process.
+    Linux lists all locks, by device and inode. Elsewhere, and where a file system goes by another device there, the
+    lock is tried for a moment, shared, which a run that begins in that very moment would take for another process.
     """
     path = folder / LOCK
     if not is_plain(path):
         return False
     about = path.lstat()
     if _LOCKS.exists():
-        place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
-        return any(place in line.split() for line in _LOCKS.read_text().splitlines())
+        places = [place for line in _LOCKS.read_text().splitlines() for place in line.split() if place.count(":") == 2]
+        if f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}" in places:
+            return True
+        if not any(place.endswith(f":{about.st_ino}") for place in places):
+            return False
+    return _is_locked(path)
+
+
+def _is_locked(path: Path) -> bool:
     with closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

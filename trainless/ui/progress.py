@@ -46,7 +46,8 @@ class Progress:
         seconds: What it took so far.
         left: Seconds that are left; NaN where nobody knows.
         changed: When it wrote something last, in seconds since 1970.
-        detail: What it does now, or which time is meant.
+        detail: What it does now.
+        scope: What the time that is left is of, where it is not the whole run.
         stages: Its parts, where it has some.
     """
 
@@ -59,6 +60,7 @@ class Progress:
     left: float
     changed: float
     detail: str = ""
+    scope: str = ""
     stages: tuple[Stage, ...] = ()
 
 

@@ -20,6 +20,7 @@ from trainless.run.reporting import space_of
 from trainless.run.trajectory import step_of
 from trainless.search.searcher import Json
 from trainless.spaces.protocol import Space
+from trainless.ui.places import printable
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.sources import Source
 from trainless.ui.table import NOTHING, OK, Column, Floats, Table, table_of
@@ -88,16 +89,15 @@ class SearchReader:
 
     def _take(self, step: Step) -> None:
         for proposal, outcome in zip(step.proposals, step.outcomes, strict=True):
-            region = is_region(proposal.candidate)
-            text = "a region" if region else self._text(self._twin(proposal.arch))
+            twin = None if is_region(proposal.candidate) else self._twin(proposal.arch)
             for column, reason in outcome.failures.items():
+                text = "a region" if twin is None else self._text(twin)
                 self._failures.add(Failure(text, str(column), str(reason)))
-            if region:
+            if twin is None:
                 self._regions += 1
                 continue
             for name, values in self._told.items():
                 values.append(outcome.values.get(name, math.nan))
-            twin = self._twin(proposal.arch)
             held = self._top.get(twin)
             if held is None or proposal.fidelity > held[0]:
                 self._top[twin] = (proposal.fidelity, outcome)
@@ -223,7 +223,8 @@ class SearchReader:
 
     def told(self, column: str) -> tuple[list[float], bool]:
         """Every value in the order of the evaluations."""
-        return self._told.get(column, []), self._directions.get(column, True)
+        name = next((name for name in self._told if printable(name) == column), column)
+        return self._told.get(name, []), self._directions.get(name, True)
 
 
 def _status(failures: Mapping[str, str]) -> str:

@@ -69,6 +69,7 @@ def listening(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen(128)  # whoever reads the address may come before the server is ready
     except OSError as error:
         found.close()
         raise InputError(

@@ -50,6 +50,14 @@ class Shelf(Protocol):
         """The run's report, where there is one."""
         ...
 
+    def report_written(self, name: str) -> float:
+        """When it was written; 0 where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of a connection."""
+        ...
+
 
 def reader_at(folder: Path) -> Reader:
     """A reader of a folder of ``search``, ``bench sweep`` or ``design``.
@@ -118,6 +126,9 @@ class FolderShelf:
         """When it was written; 0 where there is none."""
         return changed_at(self._at(name) / REPORT)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 class StoreShelf:
     """The runs of a store.
@@ -154,8 +165,12 @@ class StoreShelf:
         """A store has none."""
         return 0.0
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._store.close()
 
-def shelf_at(place: str) -> FolderShelf | StoreShelf:
+
+def shelf_at(place: str) -> Shelf:
     """The runs at a folder, or at ``postgresql://user@host/database``."""
     if not place.startswith(("postgresql://", "postgres://")):
         return FolderShelf(Path(place))
@@ -179,7 +194,7 @@ class Desk:
         shelf: The runs.
     """
 
-    def __init__(self, shelf: FolderShelf | StoreShelf) -> None:
+    def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
         self._opened: dict[str, Opened] = {}
         self._turn = threading.Lock()

@@ -14,7 +14,7 @@ from trainless.run.winners import RESULT
 from trainless.search.searcher import Json
 from trainless.ui.places import changed_at, is_held, is_plain, read_bytes
 
-PORTION = 1 << 24  # bytes that are read at a time
+PORTION = 1 << 22  # bytes that are read at a time
 LINES = 5000
 SILENCE = 90.0  # seconds after which a run in a store that says nothing is taken for stopped
 

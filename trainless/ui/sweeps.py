@@ -20,7 +20,7 @@ from trainless.proxies.proxy import registry as proxies
 from trainless.run.reporting import space_of
 from trainless.search.searcher import Json
 from trainless.spaces.protocol import Space
-from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
+from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, printable, read_bytes
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
 
@@ -194,7 +194,8 @@ class SweepReader:
 
     def told(self, column: str) -> tuple[list[float], bool]:
         """Every value in the order in which it was read."""
-        return self._told.get(column, []), self._up(column)
+        name = next((name for name in self._told if printable(name) == column), column)
+        return self._told.get(name, []), self._up(name)
 
 
 def _means(held: dict[Pair, tuple[float, str]], names: list[str]) -> list[float]:

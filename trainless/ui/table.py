@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError
+from trainless.ui.places import printable
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -81,14 +82,16 @@ def table_of(
     names: Sequence[str] = (),
     ranked: bool = False,
 ) -> Table:
-    """A table from rows.
+    """A table from rows; texts are made printable, so that whoever asks for one by what was shown finds it.
 
     Example:
         >>> table_of(["a"], [Column("snip", True)], [[2.0]], ["ok"]).column("snip")
         array([2.])
     """
     values = np.array(rows, np.float64).reshape(len(archs), len(columns))
-    return Table(tuple(names), tuple(archs), tuple(columns), values, tuple(status), ranked)
+    named = tuple(Column(printable(column.name), column.higher_is_better) for column in columns)
+    shown, texts, said = (tuple(map(printable, each)) for each in (names, archs, status))
+    return Table(shown, texts, named, values, said, ranked)
 
 
 def chosen(table: Table, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()) -> Places:

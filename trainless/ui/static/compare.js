@@ -23,7 +23,7 @@ export function comparePage(ids) {
 
   function numbers(found) {
     const rows = [
-      ["state", (run) => state(run.progress.state)], ["candidates", (run) => count(run.progress)], ["time", (run) => duration(run.progress.seconds)],
+      ["state", (run) => state(run.progress)], ["candidates", (run) => count(run.progress)], ["time", (run) => duration(run.progress.seconds)],
       ["pace", (run) => pace(run.progress)], ["failures", (run) => figure(run.failures)],
       ["best", (run) => (run.best ? `${figure(run.best.value)} ${run.best.column}` : "–")], ["its architecture", (run) => (run.best ? h("code", null, run.best.arch) : "–")],
       ...found.columns.map((each) => [`best ${each.name}`, (run, at) => figure(found.curves[at][each.name].at(-1)[1])]),

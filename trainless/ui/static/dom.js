@@ -77,15 +77,8 @@ export function count(progress) {
   return progress.total ? `${done} of ${progress.total.toLocaleString("en")}` : done;
 }
 
-export const MEANINGS = {
-  running: "a process works on it",
-  finished: "it came to its end",
-  ended: "it stopped before its budget was used up: nothing more to ask, or interrupted",
-  stopped: "no process works on it: the same command goes on with it",
-};
-
-export function state(name) {
-  return h("span", { class: `state ${name}`, title: MEANINGS[name] }, name);
+export function state(progress) {
+  return h("span", { class: `state ${progress.state}`, title: progress.meaning }, progress.state);
 }
 
 export function bar(progress) {

@@ -30,7 +30,7 @@ export function filters(changed) {
 }
 
 export function leaderboardTab() {
-  let run = null, by = "", descending = false, offset = 0, asked = 0;
+  let run = null, by = null, descending = false, offset = 0, asked = 0;
   const filter = filters(() => { offset = 0; load(); });
   const head = h("thead"), body = h("tbody"), pages = h("div", { class: "pages" });
   const element = h("div", null, filter.element, h("div", { class: "scroll" }, h("table", { class: "rows" }, head, body)), pages);
@@ -62,9 +62,9 @@ export function leaderboardTab() {
 
   async function load() {
     const mine = ++asked;
-    const found = await ask("/api/rows", { id: run.id, ...filter.values(), by, descending, offset, count: PAGE });
+    const found = await ask("/api/rows", { id: run.id, ...filter.values(), by: by || "", descending, offset, count: PAGE });
     if (mine !== asked) return;
-    put(body, found.rows.length ? found.rows.map(line) : h("tr", null, h("td", { class: "empty", colspan: run.columns.length + 4 }, found.all ? "No candidate fits the filter." : "No architecture was scored yet.")));
+    put(body, found.rows.length ? found.rows.map(line) : h("tr", null, h("td", { class: "empty", colspan: run.columns.length + 4 }, found.all ? "No candidate fits the filter." : run.kind === "design" ? "No member is trained yet." : "No architecture was scored yet.")));
     const last = Math.min(offset + PAGE, found.left);
     const turn = (by_, words, off) => h("button", { disabled: off, click: () => { offset += by_; load(); } }, words);
     put(pages, turn(-PAGE, "Previous", offset === 0), turn(PAGE, "Next", last >= found.left),
@@ -74,6 +74,10 @@ export function leaderboardTab() {
   return {
     element,
     async update(about) {
+      if (by === null && about.columns.length) {  // without an order of its own, the best by the first column come first
+        by = about.ranked ? "" : about.columns[0].name;
+        descending = !about.ranked && about.columns[0].up !== false;
+      }
       run = about;
       if (by && !["arch", "name", "status"].includes(by) && !run.columns.some((column) => column.name === by)) by = "";
       filter.columns(run.columns);

@@ -35,7 +35,7 @@ export function listPage() {
       h("div", { class: "who" }, name, h("small", null, kind)),
       h("div", { class: "bar-cell num" }, bar(progress), h("small", null, said.filter(Boolean).join(" · "))),
       h("div", { class: "best-cell num" }, run.best ? [figure(run.best.value), h("small", null, `best ${run.best.column}`)] : h("small", null, "nothing yet")),
-      h("div", { class: "tail" }, state(progress.state), h("small", null, run.failures ? `${run.failures.toLocaleString("en")} failed` : ago(progress.changed))));
+      h("div", { class: "tail" }, state(progress), h("small", null, run.failures ? `${run.failures.toLocaleString("en")} failed` : ago(progress.changed))));
   }
 
   function draw() {

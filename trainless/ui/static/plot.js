@@ -106,7 +106,7 @@ export function improvement(series, names, logs) {
     return [
       s("path", { d: path, class: `line c${place % 8}`, "data-tip": each.name }),
       each.points.map((point) => s("circle", {
-        cx: x(point[0]).toFixed(1), cy: y(point[1]).toFixed(1), r: 3, class: `dot c${place % 8} ringed`,
+        cx: x(point[0]).toFixed(1), cy: y(point[1]).toFixed(1), r: 3.2, class: `dot c${place % 8} solid`,
         "data-tip": `${each.name}: ${figure(point[1])} after ${point[0].toLocaleString("en")}`,
       })),
     ];

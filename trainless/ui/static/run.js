@@ -116,7 +116,7 @@ function facts(run) {
   return [
     fact(count(progress), progress.unit, progress.detail, progress.stages.length ? null : bar(progress)),
     progress.rate === null && !going ? null : fact(pace(progress), going ? "pace of the last minute" : "mean pace", going ? `${duration(progress.seconds)} so far` : ""),
-    going ? fact(duration(progress.left), progress.stages.length ? "left in this stage" : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "in all", ago(progress.changed)),
+    going ? fact(duration(progress.left), progress.scope ? `left ${progress.scope}` : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "in all", ago(progress.changed)),
     run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch, null, "best") : fact("–", "best", "nothing scored yet"),
     fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored"),
   ];
@@ -133,7 +133,7 @@ export function runPage(id, wanted) {
   put(about, "Reading…");
   const tabs = { leaderboard: leaderboardTab(), plot: scatterTab(), progress: improvementTab(), failures: failuresTab(), settings: settingsTab(), searches: searchesTab() };
   const seen = {};
-  let open = wanted in tabs ? wanted : "leaderboard", run = null;
+  let open = wanted in tabs ? wanted : "", run = null;
 
   async function show(name) {
     open = name;
@@ -162,13 +162,14 @@ export function runPage(id, wanted) {
 
   async function refresh() {
     run = await ask("/api/run", { id });
-    put(heading, h("h1", null, id === "." ? "This run" : id), state(run.progress.state), run.report ? h("a", { class: "button push", href: `/report?${new URLSearchParams({ id })}`, target: "_blank", rel: "noopener" }, "Open the report") : null);
+    put(heading, h("h1", null, id === "." ? "This run" : id), state(run.progress), run.report ? h("a", { class: "button push", href: `/report?${new URLSearchParams({ id })}`, target: "_blank", rel: "noopener" }, "Open the report") : null);
     put(about, [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · "));
     put(numbers, facts(run));
     numbers.className = `facts ${run.progress.state}`;
     parts.className = `stages ${run.progress.state}`;
     put(parts, stages(run.progress));
     parts.hidden = !run.progress.stages.length;
+    if (!open) open = run.kind === "design" && !run.rows && run.below.length ? "searches" : "leaderboard";
     drawTabs();
     if (place.firstChild !== tabs[open].element) put(place, tabs[open].element);
     await update();

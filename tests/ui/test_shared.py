@@ -1,0 +1,56 @@
+"""Runs in a real PostgreSQL, seen live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.made import EVALUATIONS, leaderboard, searched, site
+from trainless.cli.app import run as command
+from trainless.core.errors import InputError
+from trainless.engine.store import store_at
+from trainless.ui.shelf import Desk, StoreShelf, shelf_at
+
+
+@pytest.mark.slow
+def test_runs_of_a_database(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed in (("one", 0), ("two", 1)):
+        searched(tmp_path / name, seed=seed, store=database)
+    with site(database) as at:
+        listed = at.get("/api/runs").json
+        assert [run["id"] for run in listed["runs"]] == ["one", "two"]
+        assert {run["progress"]["state"] for run in listed["runs"]} == {"finished"}
+        assert listed["title"] == database
+        rows = at.get("/api/rows", id="one", count=500).json["rows"]
+        assert [row["arch"] for row in rows] == [row["arch"] for row in leaderboard(tmp_path / "one")]
+        assert at.get("/report", id="one").status == 404
+        assert at.get("/api/run", id="absent").status == 404
+    assert command(["watch", "two", "--once", "--store", database]) == 0
+    assert f"{EVALUATIONS} of {EVALUATIONS}" in capsys.readouterr().out
+
+
+def test_a_run_in_a_store_goes_on_when_it_has_more_lines(tmp_path: Path) -> None:
+    place = tmp_path / "shared.sqlite"
+    folder = searched(tmp_path / "one", store=str(place))
+    lines = (folder / "trajectory.jsonl").read_text().splitlines()
+    with store_at(place) as store:
+        store.runs.save("begun", (folder / "run.json").read_text())
+        store.runs.append("begun", 1, lines[:4])
+        desk = Desk(StoreShelf(store))
+        with desk.reading("begun") as reader:
+            assert reader.progress().state == "running"
+            before = reader.progress().done
+        store.runs.append("begun", 5, lines[4:])
+        store.runs.publish("begun", (folder / "leaderboard.csv").read_text())
+        with desk.reading("begun") as reader:
+            assert before < reader.progress().done == EVALUATIONS
+            assert reader.progress().state == "finished"
+        with pytest.raises(InputError, match="has no run 'absent'"), desk.reading("absent"):
+            pass
+
+
+def test_a_database_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.ui.shelf.PATIENCE", 0.2)
+    with pytest.raises(InputError, match=r"cannot be used|does not answer"):
+        shelf_at("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
