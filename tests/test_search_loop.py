@@ -88,13 +88,14 @@ def test_the_run_folder(tmp_path: Path) -> None:
     assert configuration["task"]["fingerprint"] == TASK.fingerprint
 
 
-ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution")
+ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution", "learned")
 
 
 FEW = {
     "warm_random": {"pool": 12, "keep": 4},
     "warm_evolution": {"pool": 12, "keep": 4},
     "move_evolution": {"population": 4, "tournament": 2},
+    "learned": {"pool": 12},
 }
 
 

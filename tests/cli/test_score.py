@@ -233,7 +233,7 @@ BAD = [
     ((*SMALL, ARCH, "--seeds", "many"), "--seeds"),
     ((*SMALL, ARCH, "--device", "abacus"), "expected cpu, cuda"),
     (("score", "--space", "nb2001", ARCH), "did you mean 'nb201'"),
-    (("score", "--space", "nb201", "--space-args", "chanels=3", ARCH), "it has: channels, cells"),
+    (("score", "--space", "nb201", "--space-args", "chanels=3", ARCH), "it has: channels=16 (a whole number), cells=5"),
     (("score", "--space", "nb201", "--space-args", "channels", ARCH), "expected name=value"),
     (("score", "--space", "nb201", "--space-args", "channels=wide", ARCH), "nb201"),
     (("score", "--space", "nb201", ARCH, "--input", "3x2x2"), "too small for nb201"),

@@ -98,7 +98,7 @@ def test_states(run: Path) -> None:
     assert reader.progress().state == "stopped"
 
 
-def test_lines_are_taken_as_they_come_and_never_half(run: Path) -> None:
+def test_lines_are_taken_as_they_come_and_never_half(run: Path, tmp_path: Path) -> None:
     text = (run / "trajectory.jsonl").read_text()
     lines = text.splitlines(keepends=True)
     steps = [json.loads(line) for line in lines if not line.startswith('{"state"')]
@@ -116,11 +116,21 @@ def test_lines_are_taken_as_they_come_and_never_half(run: Path) -> None:
     assert values == [value for step in steps for value in step["scores"]["params"]]
     assert up
     assert file.read_text() == text
-    shorter = run / "shorter"
-    shorter.write_text("".join(lines[:2]))
-    shorter.replace(file)
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "ranking": "another"}))
+    reader.refresh()
+    assert reader.progress().done == EVALUATIONS
+    assert reader.best() is None  # nobody here knows what that ranking would say
+    other = searched(tmp_path / "other", seed=8, evaluations=30)
+    file.write_text((other / "trajectory.jsonl").read_text())  # another run in the same place, the same inode and all
+    reader.refresh()
+    assert reader.progress().done == 30
+    file.write_text("".join(lines[:2]))
     reader.refresh()
     assert reader.progress().done == 1
+    file.unlink()
+    reader.refresh()
+    assert reader.progress().done == 0
 
 
 def test_the_pace_and_the_time_left(run: Path) -> None:

@@ -79,6 +79,8 @@ def sweep(
     folder.mkdir(parents=True, exist_ok=True)
     _require_same(folder, _identity(plan, space, task))
     archs = [space.format(arch) for arch in open_archs(plan.archs, space)]
+    settings = folder / "settings.json"  # how many there are, for those who watch
+    settings.write_text(json.dumps({**_read(settings, dict), "networks": len(archs)}, indent=1), encoding="utf-8")
     pairs = [(proxy.name, seed) for proxy in proxies for seed in plan.seeds]
     known = read_known(folder)
     if (folder / "runs.json").exists():

@@ -44,8 +44,9 @@ def score(
     from trainless.cli.progress import tracked
     from trainless.cli.table import summarise, to_csv, to_json, to_terminal
     from trainless.core.errors import InputError
+    from trainless.core.scores import MACHINE
     from trainless.engine.asked import data_for, init_named, seed_list, select
-    from trainless.engine.evaluate import MACHINE, evaluate, in_order
+    from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import open_store
 
     if as_json and as_csv == "-":

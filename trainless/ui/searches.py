@@ -26,6 +26,7 @@ from trainless.ui.sources import Source
 from trainless.ui.table import NOTHING, OK, Column, Floats, Table, table_of
 
 STATE_LINE = '{"state": '
+DECISIVE = ("space", "decisions", "higher_is_better", "ranking")  # another run in the same place has others
 FIXED = ("rank", "arch", "fidelity", "status")
 _REMEDY = "give another run"
 
@@ -41,7 +42,10 @@ class SearchReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._settings: Json = source.configuration()
+        self._open(source.configuration())
+
+    def _open(self, configuration: Json) -> None:
+        self._settings = configuration
         with undamaged("the run's configuration", _REMEDY):
             self._directions = {str(n): bool(up) for n, up in self._settings["higher_is_better"].items()}
             self._ranking = str(self._settings.get("ranking") or "")
@@ -76,7 +80,11 @@ class SearchReader:
 
     def refresh(self) -> bool:
         """Take in what was written since."""
-        self._settings = self._source.configuration()
+        configuration = self._source.configuration()
+        if any(configuration.get(name) != self._settings.get(name) for name in DECISIVE):
+            self._open(configuration)
+            self._source.rewind()
+        self._settings = configuration
         anew, lines, more = self._source.more()
         if anew:
             self._begin()

@@ -218,6 +218,7 @@ class Desk:
         with self._turn:
             held, stamp = self._opened.get(name), self.shelf.stamp(name)
             if held is None or held.stamp != stamp:
+                self._opened.pop(name, None)
                 held = Opened(self.shelf.opened(name), threading.Lock(), stamp)
                 self._opened[name] = held
             return held

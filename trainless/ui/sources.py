@@ -15,6 +15,7 @@ from trainless.search.searcher import Json
 from trainless.ui.places import changed_at, is_held, is_plain, read_bytes
 
 PORTION = 1 << 22  # bytes that are read at a time
+TAIL = 200  # bytes before the place where reading goes on, by which a trajectory that was replaced is known
 LINES = 5000
 SILENCE = 90.0  # seconds after which a run in a store that says nothing is taken for stopped
 
@@ -28,6 +29,10 @@ class Source(Protocol):
 
     def more(self) -> tuple[bool, list[str], bool]:
         """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
+        ...
+
+    def rewind(self) -> None:
+        """Begin with the first line again."""
         ...
 
     def leaderboard(self) -> tuple[str, bool]:
@@ -52,7 +57,7 @@ class FolderSource:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / TRAJECTORY
-        self._offset = self._inode = 0
+        self._offset, self._tail = 0, b""
 
     def configuration(self) -> Json:
         if not is_plain(self._folder / CONFIGURATION):
@@ -63,19 +68,21 @@ class FolderSource:
         if not is_plain(self._file):
             anew, self._offset = self._offset > 0, 0
             return anew, [], False
-        about = self._file.lstat()
-        anew = self._offset > 0 and (about.st_size < self._offset or about.st_ino != self._inode)
+        anew = self._offset > 0 and self._tail != read_bytes(
+            self._file, self._offset - len(self._tail), len(self._tail)
+        )
         if anew:
             self._offset = 0
-        self._inode = about.st_ino
-        if about.st_size == self._offset:
-            return anew, [], False
         portion = read_bytes(self._file, self._offset, PORTION)
         if len(portion) == PORTION and b"\n" not in portion:
             portion = read_bytes(self._file, self._offset)  # one line that is longer than all that
         whole = portion[: portion.rfind(b"\n") + 1]
         self._offset += len(whole)
-        return anew, whole.decode("utf-8", "replace").splitlines(), len(portion) == PORTION
+        self._tail = whole[-TAIL:] or self._tail
+        return anew, whole.decode("utf-8", "replace").split("\n")[:-1], len(portion) == PORTION
+
+    def rewind(self) -> None:
+        self._offset = 0
 
     def leaderboard(self) -> tuple[str, bool]:
         path = self._folder / LEADERBOARD
@@ -117,6 +124,9 @@ class StoreSource:
         lines = [line for line, _ in zip(self._store.runs.lines(self._name, self._lines), range(LINES), strict=False)]
         self._lines += len(lines)
         return anew, lines, len(lines) == LINES
+
+    def rewind(self) -> None:
+        self._lines = 0
 
     def leaderboard(self) -> tuple[str, bool]:
         return self._final[0], self._ended()

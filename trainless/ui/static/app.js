@@ -35,6 +35,8 @@ async function look(mine) {
       put(pulse, "the server does not answer");
     } else {
       put(shown.element, note(error.message, true), h("p", null, h("a", { href: link("") }, "All runs")));
+      timer = setTimeout(go, again);
+      return;
     }
   }
   timer = setTimeout(() => look(mine), document.hidden ? 10000 : again);
