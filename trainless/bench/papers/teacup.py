@@ -58,7 +58,7 @@ TABLE_2 = Definition(
     "teacup:table2",
     "TEACUP, supplementary table 2: Spearman's ρ between the metrics",
     tuple(
-        Figures(f"{one} and {other}", Against(one, other), {task: {"spearman": value}})
+        Figures(f"{one} and {other}", Against(one, other), {task: {"spearman": value}}, note="ours on CIFAR-10 images")
         for (one, other), values in _BETWEEN.items()
         for task, value in zip(CLINICAL, values, strict=True)
     ),
