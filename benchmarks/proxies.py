@@ -42,6 +42,7 @@ from trainless.probe.inputs import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS
+from trainless.ranking import registry as rankings
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.protocol import Network
 
@@ -154,6 +155,8 @@ def measures() -> dict[str, tuple[Part, ...]]:
         "published suite without grasp": tuple(name for name in names if name not in ("grasp", *OURS)),
         "suite without grasp": tuple(name for name in names if name != "grasp"),
         "suite": tuple(names),
+        "ranking trainless": rankings["trainless"].proxies,
+        "ranking trainless-label-free": rankings["trainless-label-free"].proxies,
     }
     alone = {name: (name,) for name in names}
     found: dict[str, tuple[Part, ...]] = {

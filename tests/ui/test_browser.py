@@ -15,13 +15,26 @@ from tests.browser import Visit
 from tests.ui.made import HOSTILE, hostile, leaderboard, searched, site
 
 EVALUATIONS = 40
+SLOW = """
+import time
+import trainless as tl
+
+
+@tl.proxy(higher_is_better=True, paper="none")
+def slow(p):
+    "Waits."
+    time.sleep(0.25)
+    return 1.0
+"""
 
 
 def started(out: Path, seed: int) -> subprocess.Popen[bytes]:
-    """A real search in another process, on real data."""
+    """A real search in another process, on real data, slow enough to be watched on any machine."""
+    slow = out.with_name("slow.py")
+    slow.write_text(SLOW, encoding="utf-8")
     command = [sys.executable, "-m", "trainless", "search", "digits", "--space", "nb201"]
     command += ["--space-args", "channels=4,cells=1", "--searcher", "evolution", "--searcher-args", "population=6"]
-    command += ["--proxies", "snip,synflow", "--evaluations", str(EVALUATIONS), "--batch", "16"]
+    command += ["--proxies", f"snip,synflow,{slow}:slow", "--evaluations", str(EVALUATIONS), "--batch", "16"]
     command += ["--seed", str(seed), "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
