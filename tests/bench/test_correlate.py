@@ -53,7 +53,7 @@ def test_a_csv_by_number_and_by_notation_is_the_same_column(tmp_path: Path, tabl
     row = dict(zip(sheet.columns, sheet.rows[0], strict=True))
     assert row["spearman"] == pytest.approx(stats.spearmanr(scores, ACCURACY[:20])[0])
     assert row["kendall"] == pytest.approx(stats.kendalltau(scores, ACCURACY[:20])[0])
-    assert "20 of the population's 40 networks were scored" in sheet.notes[0]
+    assert "20 networks that every column has, of 40" in sheet.notes[0]
 
 
 def test_failures_are_counted_in_one_row_and_left_out_in_the_other(tmp_path: Path, table: Table) -> None:
@@ -176,3 +176,28 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
 def test_missing_scores_say_which(tmp_path: Path, data_dir: Path) -> None:
     with pytest.raises(Missing, match=r"nb201\.npz is not in"):
         Evidence(tmp_path).ours("nb201", "snip")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("arch_index,dataset,s\n0,a,1\n0,b,2\n1,a,3\n1,b,4\n", "", "arch_index 0 more than once: give the rows"),
+        ("arch_index,dataset,s\n0,a,1\n", "dataset=c", "has no row with dataset=c"),
+        ("arch_index,dataset,s\n", "", "has no row: expected one row per network"),
+        ("arch_index,dataset,s\n0.5,a,1\n", "", "should hold row numbers"),
+        ("arch_index,s\n0,1\n", "dataset=a", "has no column 'dataset'"),
+    ],
+)
+def test_rows_that_are_not_one_per_network_are_refused(tmp_path: Path, text: str, where: str, message: str) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text(text)
+    table = Table("toy", "letters", ("a", "b"), {})
+    with pytest.raises(InputError, match=message):
+        columns_of_csv(path, "arch_index", ["s"], table, where)
+
+
+def test_where_picks_the_rows_that_are_meant(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("arch_index,dataset,s\n0,a,1\n0,b,2\n1,a,3\n1,b,4\n")
+    found = columns_of_csv(path, "arch_index", ["s"], Table("toy", "letters", ("a", "b"), {}), "dataset=b")
+    assert found["s"].values.tolist() == [[2.0, 4.0]]

@@ -40,7 +40,7 @@ def test_a_column_of_scores_is_correlated(trainless: Run, data_dir: Path, tmp_pa
     assert answer.code == 0
     found = json.loads(answer.out)
     assert found["rows"][0]["scores"] == "mine"
-    assert "300 of the population's 15,625 networks were scored" in found["notes"][0]
+    assert "300 networks that every column has, of 15,625" in found["notes"][0]
     down = json.loads(trainless(*arguments, "--lower-is-better", "--draws", "5", "--json").out)
     assert down["rows"][0]["spearman"] == pytest.approx(-found["rows"][0]["spearman"])
     assert trainless("bench", "correlate").code == 2

@@ -24,11 +24,20 @@ BRIEF = ("scores", "failures", "coverage", "spearman", "kendall", "ndcg_1000", "
 LISTED = ("spearman", "kendall", "ndcg_1000", "spearman_top10%", "top10%_in_top10%", "best_of_1000", "regret")
 
 
-def columns_of_csv(path: str | os.PathLike[str], key: str, names: Sequence[str], table: Table) -> dict[str, Column]:
+def columns_of_csv(
+    path: str | os.PathLike[str], key: str, names: Sequence[str], table: Table, where: str = ""
+) -> dict[str, Column]:
     """Columns of a CSV file with one row per arch, found by its number in the table or by its notation.
 
-    Several rows of an arch are its seeds where the file has a column ``seed``. A row whose score is empty or not a
-    number is a failure; an arch without a row was not asked for.
+    Several rows of an arch are its seeds where the file has a column ``seed``, and refused where it has none. A row
+    whose score is empty or not a number is a failure; an arch without a row was not asked for.
+
+    Args:
+        path: The file.
+        key: The column that names archs.
+        names: The columns of scores.
+        table: The table.
+        where: ``COLUMN=VALUE``: only the rows that have it.
     """
     import pandas as pd
 
@@ -36,13 +45,24 @@ def columns_of_csv(path: str | os.PathLike[str], key: str, names: Sequence[str],
         frame = pd.read_csv(path)
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: expected a CSV file of scores") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path} cannot be read ({error}): expected a CSV file of scores") from None
-    for name in (key, *names):
+    at, _, wanted = where.partition("=")
+    for name in (key, *names, *([at] if where else [])):
         if name not in frame:
             raise InputError(f"{path} has no column {name!r}; its columns are: {', '.join(map(str, frame.columns))}")
+    if where:
+        frame = frame[frame[at].astype(str) == wanted]
+    if frame.empty:
+        raise InputError(f"{path} has no row{f' with {where}' if where else ''}: expected one row per network")
     rows = _rows(frame[key], key, table)
     seeds = frame["seed"].to_numpy() if "seed" in frame else np.zeros(len(frame), np.int64)
+    again = frame.duplicated([key, *(["seed"] if "seed" in frame else [])])
+    if again.any():
+        raise InputError(
+            f"{path} has {key} {frame[key][again].iloc[0]} more than once: give the rows that are meant by --where"
+            " COLUMN=VALUE, or number repeats in a column 'seed'"
+        )
     return {name: _column(frame[name], rows, seeds, len(table)) for name in names}
 
 
@@ -52,7 +72,10 @@ def _rows(keys: pd.Series, key: str, table: Table) -> np.ndarray[tuple[int], np.
     if key != "arch_index":
         raise InputError(f"--key {key} was given; expected one of {', '.join(KEYS)}")
     try:
-        rows = keys.to_numpy(np.float64).astype(np.intp)
+        numbers = keys.to_numpy(np.float64)
+        rows = numbers.astype(np.intp)
+        if not np.array_equal(rows, numbers):
+            raise ValueError("not whole numbers")
     except (TypeError, ValueError):
         raise InputError(
             f"the column arch_index should hold row numbers of {table.name}, but has {keys.iloc[0]!r}"
@@ -80,7 +103,7 @@ def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dic
     return {name: column_of(file, name, rows) for name in names}
 
 
-def open_columns(path: str, column: str, key: str, table: Table) -> dict[str, Column]:
+def open_columns(path: str, column: str, key: str, table: Table, where: str = "") -> dict[str, Column]:
     """Columns of a file: of a sweep's npz all or one, of a CSV file the ones that are named, with commas."""
     names = [name.strip() for name in column.split(",") if name.strip()]
     if Path(path).suffix == ".npz":
@@ -90,7 +113,7 @@ def open_columns(path: str, column: str, key: str, table: Table) -> dict[str, Co
         return columns_of_sweep(file, names or list(file.proxies), table)
     if not names:
         raise InputError("no column was given; expected --column NAME of the CSV file")
-    return columns_of_csv(path, key, names, table)
+    return columns_of_csv(path, key, names, table, where)
 
 
 def board(
@@ -126,7 +149,9 @@ def board(
     order = sorted(judged, key=lambda pair: -np.nan_to_num(pair[0].statistics["spearman"].value, nan=-2.0))
     header = ("scores", "failures", "seeds", "coverage", *_headed())
     rows = tuple(_row(one) for pair in order for one in (pair if pair[0].coverage < 1 else pair[:1]))
-    covered = f"{int(chosen.sum()):,} of the population's {int(within.sum()):,} networks were scored"
+    covered = f"Judged on the {int(chosen.sum()):,} networks that every column has, of {int(within.sum()):,}"
+    if chosen.sum() < within.sum():
+        covered += " (those without a row play no part: give them an empty score to count them as failures)"
     about = (
         f"{covered}; intervals are 95 % by {draws} bootstrap draws over networks and seeds.",
         "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"

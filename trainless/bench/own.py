@@ -88,5 +88,6 @@ def judge_proxy(
     chosen[rows] = True
     about = f"{table}, {task} {metric}, {len(rows)} networks ({population})"
     title = f"{mine} among {len(columns) - 1} built-in proxies: {about}"
-    sheet = board(columns, accuracy, chosen, title=title, draws=draws, notes=(note,))
+    failed = [f"{count} networks have no {mine}: {reason}." for reason, count in file.failures(mine).items()]
+    sheet = board(columns, accuracy, chosen, title=title, draws=draws, notes=(note, *failed[:5]))
     return Judged(sheet, mine, computed[mine], accuracy, chosen)

@@ -127,6 +127,7 @@ def correlate(
     scores: str = typer.Option("", metavar="FILE", help="Scores: a CSV file, or the scores.npz of a sweep."),
     column: str = typer.Option("", help="The column, or several with commas; all of an npz where it is left out."),
     key: str = typer.Option("arch_str", help="How the CSV file names networks: arch_index or arch_str."),
+    where: str = typer.Option("", metavar="COLUMN=VALUE", help="Only these rows of the CSV file."),
     lower_is_better: bool = typer.Option(False, help="The CSV file's scores are better the lower they are."),
     proxy: str = typer.Option("", metavar="FILE.py:NAME", help="A proxy of yours, ranked among the built-in ones."),
     sample: int = typer.Option(500, min=10, help="With --proxy: how many networks to score."),
@@ -182,7 +183,7 @@ def correlate(
         sheet, name, shown, chosen = judged.sheet, judged.name, judged.column, judged.chosen
         accuracy = judged.accuracy
     else:
-        columns = open_columns(scores, column, key, opened)
+        columns = open_columns(scores, column, key, opened, where)
         if lower_is_better:
             columns = {name: replace(each, higher_is_better=False) for name, each in columns.items()}
         accuracy, within = truth(opened, task, metric), evidence.population(table, population)

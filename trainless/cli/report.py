@@ -10,8 +10,15 @@ import typer
 
 def report(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design or trainless search.")],
+    store: Annotated[str, typer.Option(metavar="PLACE", help="Take a search from this store, as far as it is.")] = "",
 ) -> None:
     """Make the report of a run again, as one self-contained HTML file in its folder."""
     from trainless.run.reporting import write_report
 
+    if store:
+        from trainless.engine.store import store_at
+        from trainless.run.shared import Shared
+
+        with store_at(store) as opened:
+            Shared(opened, run.resolve().name, run).copy()
     typer.echo(f"The report is in {write_report(run)}.")

@@ -60,9 +60,9 @@ def best_so_far_figure(searches: Sequence[Searched], standing: Sequence[Floats],
     """The best value that each search had seen after so many evaluations; its winner is the dot at the end."""
     names = methods(searches)
     curves = [best_so_far(values[: len(one.candidates)]) for one, values in zip(searches, standing, strict=True)]
-    ends = [values[len(one.candidates)] for one, values in zip(searches, standing, strict=True)]
+    ends = [_winner(values[len(one.candidates) :]) for one, values in zip(searches, standing, strict=True)]
     span = (0.0, float(max((len(one.candidates) for one in searches), default=1)) or 1.0)
-    floor = bounds([*_finite([curve[len(curve) // 10 :] for curve in curves]), *ends])
+    floor = bounds([*_finite([curve[len(curve) // 10 :] for curve in curves]), *filter(math.isfinite, ends)])
     curves = [np.maximum(curve, floor[0]) for curve in curves]
     plane = frame(span, floor, x_title="candidates looked at", y_title=f"best {what}")
     marks = []
@@ -75,6 +75,11 @@ def best_so_far_figure(searches: Sequence[Searched], standing: Sequence[Floats],
             marks.append(dot(plane, count, end, shade, tip=tip))
     key = method_legend(searches) if len(searches) > 1 else None
     return joined([chart(plane, f"Best {what} against candidates looked at", *marks), key])
+
+
+def _winner(values: Floats) -> float:
+    """The first of a leaderboard; NaN where the search has none yet."""
+    return float(values[0]) if len(values) else math.nan
 
 
 def _finite(columns: Sequence[Floats]) -> list[float]:

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,8 @@ def search(
         elif ahead is None and fresh:
             ahead = 1 if workers == 1 else AHEAD * workers
         asked = {**plan.described(), "ahead": ahead, "parent": plan.parent}
-        folder = open_folder(path, asked, _budget_json(budget))
+        with shared.refusing(fresh) if shared else nullcontext():
+            folder = open_folder(path, asked, _budget_json(budget))
         stack.enter_context(locked(folder.path))
         stack.enter_context(forgotten_unless_begun(folder, fresh))
         if shared:

@@ -8,7 +8,8 @@ unless it went on without it, and then the store is brought up to it.
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from trainless.core.errors import InputError
@@ -57,6 +58,20 @@ class Shared:
                 f"{self._path} holds another run than {self._name!r} in {self._shown}: give another folder with --out"
             )
 
+    @contextmanager
+    def refusing(self, fresh: bool) -> Iterator[None]:
+        """Where the run that is asked for is not the store's, say so, and leave a fresh folder as it was."""
+        try:
+            yield
+        except InputError as error:
+            if not fresh or not (self._path / CONFIGURATION).exists():
+                raise
+            (self._path / CONFIGURATION).unlink()
+            raise InputError(
+                f"{self._shown} has another run called {self._name!r} ({error}). A run in a store is called by the last"
+                " part of --out: give another"
+            ) from error
+
     def settle(self) -> None:
         """Write the configuration down, and bring the trajectories of store and folder to the longer of both.
 
@@ -78,6 +93,13 @@ class Shared:
         elif len(here) > both:
             self._runs.append(self._name, both + 1, here[both:])
         self._lines = max(len(here), len(there))
+
+    def copy(self) -> None:
+        """Bring the folder to where the store is, and change nothing in the store."""
+        if self._runs.find(self._name) is None:
+            raise InputError(f"{self._shown} has no run called {self._name!r}: trainless watch --store lists its runs")
+        self.fetch()
+        replace(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
 
     def write(self, text: str) -> None:
         """Add lines to the trajectory."""

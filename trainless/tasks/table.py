@@ -45,10 +45,18 @@ def from_csv(path: Path, reading: Reading, *, group: str = "", name: str = "") -
     return assemble(name or path.name.split(".")[0], {"train": samples}, reading, notes=notes)
 
 
+REPEATED = 1000  # names that are there twice cost their square to tell apart
+
+
 def read_table(path: Path) -> pd.DataFrame:
     """A CSV or TSV file, or one line that says why not."""
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
+        if path.suffix in (".csv", ".tsv"):
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                names = stream.readline().split(separator)
+            if (repeated := len(names) - len(set(names))) > REPEATED:
+                raise ValueError(f"its header has {len(names):,} names, {repeated:,} of them repeated")
         table = pd.read_csv(path, sep=separator)
     except (ValueError, OSError, EOFError) as error:
         reason = str(error).splitlines()[0]

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import itertools
 import os
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +127,13 @@ def read_columns(file: Path, text: Collection[str] = ()) -> Columns:
         file: The file.
         text: The columns that are text; all others are numbers.
     """
+    try:
+        return _read_columns(file, text)
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is damaged ({error}): fetch it again") from None
+
+
+def _read_columns(file: Path, text: Collection[str]) -> Columns:
     numbers: dict[str, list[Floats]] = {}
     strings: dict[str, list[str]] = {}
     with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
