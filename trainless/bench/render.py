@@ -11,7 +11,7 @@ import numpy as np
 from trainless.bench.correlate import board, meanings, stored_columns
 from trainless.bench.evidence import COUNTS, Column, Evidence, Missing, truth
 from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.papers import compare, definitions
+from trainless.bench.papers import compare, definitions, differs
 from trainless.bench.sheet import Sheet, Value, shown
 from trainless.ranking import registry as rankings
 
@@ -71,7 +71,8 @@ INTRODUCTION = (
 )
 READING = (
     "Each cell: published → ours. Ours leaves failures out, as the papers do. `–`: the paper prints no figure, or there"
-    " is no data here; `trainless bench paper NAME` gives intervals, coverage and the reason."
+    " is no data here; `trainless bench paper NAME` gives intervals, coverage and the reason. *(… counted)*: with"
+    " networks that have no score ranked last, where that makes a difference."
 )
 
 
@@ -188,7 +189,7 @@ def _pivoted(sheet: Sheet) -> str:
     statistics = list(dict.fromkeys(str(row[3]) for row in sheet.rows))
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in sheet.rows:
-        cell = f"{shown(row[4])} → {shown(row[5])}"
+        cell = f"{shown(row[4])} → {shown(row[5])}" + (f" ({shown(row[9])} counted)" if differs(row) else "")
         lines.setdefault((str(row[0]), str(row[1]), str(row[2]), str(row[13])), {})[str(row[3])] = cell
     rows = tuple(
         (label, task, metric, *(cells.get(name, "") for name in statistics), note)

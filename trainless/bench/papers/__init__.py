@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainless.bench.evidence import Evidence, Missing
 from trainless.bench.papers.definition import Answer, Definition, Figures
@@ -64,7 +64,19 @@ def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, run
         *definition.notes,
         *_stored(definition, evidence),
     )
-    return Sheet(definition.title, COLUMNS, tuple(rows), notes, BRIEF)
+    counted = ("failures last",) if any(differs(row) for row in rows) else ()
+    return Sheet(definition.title, COLUMNS, tuple(rows), notes, (*BRIEF, *counted))
+
+
+def differs(row: Sequence[Value]) -> bool:
+    """Whether counting failures changes a figure by more than 0.01.
+
+    Example:
+        >>> differs(("epsilon", "cifar10", "test", "spearman", 0.87, 0.869, -0.001, 0.86, 0.88, 0.005))
+        True
+    """
+    ours, last = row[5], row[9]
+    return isinstance(ours, float) and isinstance(last, float) and abs(ours - last) > 0.01
 
 
 def _stored(definition: Definition, evidence: Evidence) -> tuple[str, ...]:
