@@ -182,7 +182,7 @@ def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, mon
     text = (tmp_path / "results.md").read_text()
     assert "| naswot | last | 1 | 1.000 |" in text
     assert "no scores of darts are stored here" in text
-    assert "| epsilon, the authors' scores | cifar10 | test | 0.870 → 0.869 |" in text
+    assert "| epsilon, the authors' scores | cifar10 | test | 0.870 → 0.869 (0.005 counted) |" in text
     assert "![" in text
     assert {path.name for path in (tmp_path / "figures").iterdir()} >= {"nb201-cifar10.svg", "published-and-ours.svg"}
     assert said[-1] == "gradsign:table5.3"
