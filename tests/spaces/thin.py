@@ -28,9 +28,6 @@ class Thin:
     cheap: dict[str, int] = field(default_factory=dict)
     """The first so many options of decisions whose name ends so are drawn for scoring."""
 
-    costly: tuple[str, ...] = ()
-    """Proxies that take seconds even so."""
-
     def space(self, name: str) -> Space:
         return space(name, **self.parameters)
 
@@ -55,7 +52,7 @@ THIN = {
     "nb201": Thin({"channels": 4, "cells": 1}),
     "nb101": Thin({"channels": 5, "cells": 1}),
     **dict.fromkeys(("darts", "enas", "pnas", "nasnet", "amoeba"), CELLS),
-    "mobilenet": Thin({}, tuple(LARGE), MOBILE, ("block_meco", "expressivity", "progressivity")),
+    "mobilenet": Thin({}, tuple(LARGE), MOBILE),
     "mobilenet-small": Thin({}, cheap=MOBILE),
     "recurrent": Thin({"emsize": 6, "nhid": 8, "layers": 2, "nodes": 12}, (TOKENS,)),
     "nats-size": Thin(cheap={"layer": 8}),
