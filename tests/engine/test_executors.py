@@ -4,7 +4,6 @@ import math
 import os
 import pickle
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from tests.engine.hostile import Hostile, Sum
-from trainless.bench.plan import open_proxies
+from tests.engine.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.engine.asked import select
@@ -28,22 +27,7 @@ from trainless.search import registry as searchers
 from trainless.search.evolution import Evolution
 from trainless.search.searcher import Proposal
 from trainless.search.stopping import Budget
-from trainless.spaces.custom import load
 from trainless.spaces.nb201 import NasBench201
-
-
-def work(executor: Executor, archs: list[tuple[int, ...]]) -> dict[tuple[int, ...], Outcome]:
-    """Everything, as the loop would do it."""
-    queue, flying, found = list(enumerate(archs)), 0, {}
-    while queue or flying:
-        while queue and flying < executor.slots:
-            ticket, arch = queue.pop(0)
-            executor.submit(ticket, Proposal(arch))
-            flying += 1
-        ticket, outcome = executor.next()
-        found[archs[ticket]] = outcome
-        flying -= 1
-    return found
 
 
 def test_in_process_is_on_one_thread_and_leaves_the_number_as_it_was() -> None:
@@ -144,120 +128,14 @@ def test_workers_are_where_the_coordinator_is(tmp_path: Path, monkeypatch: pytes
             executor.close()
 
 
-OWN = """
-from dataclasses import dataclass
-from torch import nn
-import trainless as tl
-from trainless.core.arch import Decision
-
-
-@dataclass(frozen=True)
-class Mine:
-    "A space by a class of the user's, which no module that can be imported has."
-
-    name: str = "mine"
-    decisions = (Decision("depth", ("1", "2", "3")), Decision("width", ("4", "8")))
-
-    def check(self, task): pass
-
-    def valid(self, arch): return True
-
-    def canonical(self, arch): return arch
-
-    def build(self, arch, task):
-        width = (4, 8)[arch[1]]
-        hidden = [nn.Linear(width, width) for _ in range(arch[0] + 1)]
-        return nn.Sequential(nn.Flatten(), nn.Linear(12, width), *hidden, nn.Linear(width, task.target.outputs))
-
-    def parse(self, text): return tuple(map(int, text.split("-")))
-
-    def format(self, arch): return "-".join(map(str, arch))
-
-
-@tl.proxy(higher_is_better=True, paper="none")
-def tensors(p):
-    "Weight tensors."
-    return len(p.weights)
-"""
-OWN_ARCHS = [(depth, width) for depth in range(3) for width in range(2)]
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByProxies]:
-    """What a user's file defines: a space and a proxy. The file itself is gone: its text travels, not its path."""
-    file = tmp_path_factory.mktemp("own") / "own.py"
-    file.write_text(OWN)
-    made = ByProxies(
-        load(f"{file}:Mine"), Task.noise((3, 2, 2), 4), open_proxies(f"{file}:tensors,params"), batch=4
-    )  # fmt: skip
-    file.unlink()
-    yield made
-    del registry._entries["tensors"]
-
-
-def own_outcomes() -> dict[tuple[int, ...], Outcome]:
-    """By hand: two tensors per layer, and their sizes."""
-    found = {}
-    for depth, width in OWN_ARCHS:
-        n = (4, 8)[width]
-        weights = (12 * n + n) + (depth + 1) * (n * n + n) + (4 * n + 4)
-        found[depth, width] = Outcome({"tensors": 2.0 * (depth + 3), "params": float(weights)})
-    return found
-
-
 @pytest.mark.slow
-def test_what_a_users_file_defines_reaches_the_workers(own: ByProxies) -> None:
-    executor = Processes(own, Engine(workers=2))
+def test_what_a_users_file_defines_reaches_the_workers(tmp_path: Path) -> None:
+    executor = Processes(own_measure(tmp_path), Engine(workers=2))
     try:
         assert work(executor, OWN_ARCHS) == own_outcomes()
     finally:
         executor.close()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_a_ray_cluster_measures_the_same_and_survives_the_loss_of_a_node(own: ByProxies) -> None:
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster as Machines
-
-    from trainless.engine.cluster import Cluster
-
-    machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    lost = machines.add_node(num_cpus=1)
-    executor = Cluster(own, Engine("ray", 2, address=machines.address))
-    try:
-        assert work(executor, OWN_ARCHS) == own_outcomes()
-        for ticket, arch in enumerate(OWN_ARCHS[:2]):
-            executor.submit(ticket, Proposal(arch))
-        machines.remove_node(lost)
-        machines.add_node(num_cpus=1)
-        found = dict(executor.next() for _ in range(2))
-        assert [found[0], found[1]] == list(own_outcomes().values())[:2]
-        assert work(executor, OWN_ARCHS) == own_outcomes()
-    finally:
-        executor.close()
-        machines.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_ray_survives_everything_too(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    from trainless.engine.cluster import Cluster
-
-    executor = Cluster(Hostile(folder=str(tmp_path)), Engine("ray", 2, timeout=5.0))
-    try:
-        good = [(0, n) for n in range(4)]
-        found = work(executor, [*good[:2], (2, 0), (4, 0), (6, 5), *good[2:]])
-        assert [found[arch].values["sum"] for arch in good] == [0.0, 1.0, 2.0, 3.0]
-        assert found[2, 0].failures == {"sum": "the worker process died, 2 times"}
-        assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
-        assert found[6, 5] == Outcome({"sum": 11.0})
-        assert work(executor, [(3, 0)])[3, 0].failures == {"sum": "it took longer than 5 s"}
-        with pytest.raises(InputError, match="the store is on fire"):
-            work(executor, [(5, 0)])
-    finally:
-        executor.close(now=True)
+        del registry._entries["tensors"]
 
 
 def test_mistakes_are_named() -> None:
