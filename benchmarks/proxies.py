@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
+from trainless.engine.data import Data
 from trainless.engine.memory import keep_warm
 from trainless.engine.subjects import CELL_TARGET
 from trainless.engine.timing import warm_up
@@ -114,14 +115,12 @@ class Case:
         shape: Of an input.
         build: How it is built.
         cell: How TE-NAS's single cell of one channel is built, where it has one.
-        channels_last: Whether proxies get the batch in channels-last layout (the plain pass never does).
     """
 
     words: str
     shape: tuple[int, ...]
     build: Callable[[Task], nn.Module]
     cell: Callable[[], nn.Module] | None = None
-    channels_last: bool = False
 
 
 def _cell(words: str, arch: Arch, shape: tuple[int, ...] = IMAGES, channels: int = 16, cells: int = 5) -> Case:
@@ -138,10 +137,7 @@ NETWORKS = {
     "3d": _cell("NAS-Bench-201's best cell on volumes, one cell per stage", BEST, (1, 16, 16, 16), cells=1),
     "tiny": _cell("a network for tests", BEST, (3, 8, 8), channels=2, cells=1),
 }
-NETWORKS["nb201-best-cl"] = replace(
-    NETWORKS["nb201-best"], words="best of NAS-Bench-201, the batch given in channels-last layout", channels_last=True
-)
-USUAL = tuple(name for name in NETWORKS if name not in ("tiny", "nb201-best-cl"))
+USUAL = tuple(name for name in NETWORKS if name != "tiny")
 
 
 # --- measures ---------------------------------------------------------------------------------------------------
@@ -214,10 +210,9 @@ def measure(network: str, parts: Sequence[Part], batch: int, repeats: int, secon
         return Cost(error="this network has no cell of one channel")
     cell = case.cell() if crops and case.cell else net
     target = CELL_TARGET if crops else task.target
-    given = x.to(memory_format=torch.channels_last) if case.channels_last else x
 
     def probe() -> Probe:
-        p = Probe.of(cell, (given, y), target)
+        p = Probe.of(cell, (x, y), target, layout=Data(task).layout)
         return p.at(x=Crops()) if crops else p
 
     for name, _ in parts:

@@ -13,6 +13,7 @@ from torch import Tensor
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Task
+from trainless.probe.layout import Layout
 
 Batch = tuple[Tensor, Tensor]
 CPU = torch.device("cpu")
@@ -44,6 +45,12 @@ class Data:
                 del self._drawn[next(iter(self._drawn))]
             self._drawn[n, seed] = x.to(self.device), y.to(self.device)
         return self._drawn[n, seed]
+
+    @property
+    def layout(self) -> Layout:
+        """How images should lie in memory: as they do where they are given, else as a processor is fastest with."""
+        drawn = self.given is None and self.device.type == "cpu"
+        return "channels_last" if drawn and self.task.dims == 2 else "given"
 
     def sample(self, n: int = 2) -> Batch:
         """A few samples, to try a network on."""

@@ -196,7 +196,7 @@ class _Evaluation:
         x, y = self.data.batch(setting.batch, seed)
         if target is not self.data.task.target:  # a cell alone, whose two outputs have nothing to do with the labels
             y = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        return Probe.of(net, (x, y), target, seed, private=True)
+        return Probe.of(net, (x, y), target, seed, private=True, layout=self.data.layout)
 
     def _keys(self, proxies: Sequence[Proxy]) -> dict[str, Key]:
         space, arch = self.subject.identity(self.data, self.seed)

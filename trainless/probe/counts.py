@@ -18,7 +18,9 @@ from trainless.probe.probe import private_copy
 from trainless.spaces.protocol import Counts
 
 
-def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Counts:
+def count(
+    net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32, *, private: bool = False
+) -> Counts:
     """Count a network for one sample without allocating weights or computing anything.
 
     Multiply–accumulates are those of convolutions, linear layers, matrix products, attention and recurrent
@@ -28,13 +30,14 @@ def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = tor
         net: Any network; it is not touched.
         input_shape: The shape of one sample.
         dtype: Type of the inputs; integers for tokens.
+        private: The network is a probe's own: it need not be copied.
 
     Example:
         >>> count(nn.Linear(4, 3), (4,))
         Counts(params=15, flops=12, layers=2)
     """
     parameters = list(net.parameters())
-    structure = private_copy(net)
+    structure = net if private else private_copy(net)
     tensors = itertools.chain(structure.named_parameters(), structure.named_buffers())
     shapes = {name: tensor.detach().to("meta") for name, tensor in tensors}
     x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")

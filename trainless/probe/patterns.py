@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from trainless.probe.layout import channels_lie_last
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import rectifiers
 
@@ -51,6 +52,8 @@ def packed(gate: Tensor) -> Bytes:
         >>> packed(torch.tensor([[1.0, -1.0, 2.0]]))[0].tolist()
         [5, 0, 0, 0, 0, 0, 0, 0]
     """
+    if channels_lie_last(gate):
+        gate = gate.movedim(1, -1)  # units in the order of memory: any order will do
     rows = gate.flatten(1)
     if rows.is_cuda:
         rows = rows.gt(0).cpu()

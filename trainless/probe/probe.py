@@ -18,6 +18,7 @@ from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.core.task import generator
 from trainless.probe.inputs import Data, Inputs
+from trainless.probe.layout import Layout
 from trainless.probe.norms import Norm
 from trainless.probe.weights import Own, Weights
 
@@ -30,7 +31,8 @@ class Probe:
     """One network at one point.
 
     ``net`` is a private copy of the structure; the numbers that count are ``weights``. Quantities are memoised
-    on the probe, and ``at`` is too, so two proxies that ask for the same point share all work.
+    on the probe, and ``at`` is too, so two proxies that ask for the same point share all work. ``layout`` is how images
+    lie in memory; it changes rounding and speed, nothing else.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
@@ -47,6 +49,7 @@ class Probe:
     seed: int = 0
     norm: Norm = "batch"
     kept_norms: tuple[str, ...] = ()
+    layout: Layout = "given"
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -58,6 +61,7 @@ class Probe:
         seed: int = 0,
         *,
         private: bool = False,
+        layout: Layout = "given",
     ) -> Probe:
         """A probe of a network on a batch; the caller's network is never touched.
 
@@ -67,10 +71,11 @@ class Probe:
             target: What is predicted.
             seed: Where the probe's randomness comes from.
             private: The network belongs to the probe and nobody else: it need not be copied.
+            layout: How images lie in memory.
         """
         structure = _quietened(net) if private else private_copy(net)
         weights = {name: tensor.detach() for name, tensor in net.named_parameters()}
-        return cls(structure, weights, batch[0], batch[1], target, seed)
+        return cls(structure, weights, batch[0], batch[1], target, seed, layout=layout)
 
     def at(
         self,

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
+from trainless.probe.layout import Layout, laid_out
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.structure import modules
@@ -91,11 +92,11 @@ def trace(p: Probe) -> Trace:
 
 def _record(p: Probe, careful: bool) -> tuple[Trace, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
-    # channels last is faster but for samples normalised alone
-    x = p.x.detach().clone(memory_format=torch.contiguous_format if p.norm == "isolated" else torch.preserve_format)
+    layout: Layout = "plain" if p.norm == "isolated" else p.layout  # samples alone are slow in any other
+    x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
         x.requires_grad_()
-    weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
+    weights = {name: laid_out(tensor.detach(), layout).requires_grad_() for name, tensor in p.weights.items()}
     recorder = Recorder(p.net, weights, careful)
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]

@@ -14,7 +14,7 @@ from trainless.spaces.protocol import Counts
 @quantity
 def counts(p: Probe) -> Counts:
     """Parameters, multiply–accumulates and parameter tensors of the probe's network."""
-    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype)
+    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype, private=True)
 
 
 @proxy(higher_is_better=True, data=False, paper="baseline")

@@ -1,0 +1,65 @@
+"""How images lie in memory changes rounding and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from trainless.core.errors import Unscorable
+from trainless.core.task import Task
+from trainless.engine.data import Data
+from trainless.probe import Probe
+from trainless.probe.drawing import drawn
+from trainless.probe.layout import channels_lie_last
+from trainless.probe.record import trace
+from trainless.proxies import registry
+from trainless.spaces.nb201 import NasBench201
+
+TASK = Task.noise((1, 12, 12), 4)  # one channel: its tensors lie both ways at once
+ROUNDED = {"plain": 0.05, "grasp": 0.05, "zico": 0.05, "loss_synflow": 0.05}  # sums of terms that nearly cancel
+
+
+def value(p: Probe, name: str) -> float:
+    try:
+        return registry[name](p)
+    except Unscorable:
+        return math.nan
+
+
+@pytest.mark.parametrize("arch", [(3, 4, 2, 1, 3, 0), (2, 3, 3, 1, 4, 3)])
+def test_every_proxy_is_the_same_in_either_layout(arch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    net = NasBench201(channels=4, cells=1).build(arch, TASK)
+    batch = TASK.batch(8, 0)
+    plain = Probe.of(net, batch, TASK.target)
+    last = Probe.of(net, batch, TASK.target, layout="channels_last")
+    for name in registry.names():
+        tolerance = ROUNDED.get(name, 2e-3)
+        assert value(last, name) == pytest.approx(value(plain, name), rel=tolerance, abs=1e-6, nan_ok=True), name
+
+
+def test_it_reaches_every_layer_but_for_samples_alone() -> None:
+    net = NasBench201(channels=4, cells=1).build((3, 4, 2, 1, 3, 0), TASK)
+    p = Probe.of(net, TASK.batch(8, 0), TASK.target, layout="channels_last")
+    assert all(channels_lie_last(block) for block in trace(p).blocks.values())
+    alone = trace(p.at(norm="isolated"))
+    assert not any(channels_lie_last(block) for block in alone.blocks.values())
+
+
+def test_only_drawn_images_on_a_processor_are_laid_out() -> None:
+    assert Data(TASK).layout == "channels_last"
+    assert Data(TASK, given=TASK.batch(4, 0)).layout == "given"
+    assert Data(TASK, device=torch.device("cuda")).layout == "given"
+    assert Data(Task.noise((1, 8))).layout == "given"
+    assert Data(Task.noise((1, 4, 4, 4))).layout == "given"
+
+
+def test_drawn_numbers_are_the_same_in_either_layout() -> None:
+    def draw(like: torch.Tensor) -> torch.Tensor:
+        return drawn("signs", (2, 3, 4, 5), torch.Generator().manual_seed(0), like)
+
+    plain, last = draw(torch.zeros(2, 3, 4, 5)), draw(torch.zeros(2, 4, 5, 3).movedim(-1, 1))
+    assert torch.equal(plain, last)
+    assert (channels_lie_last(plain), channels_lie_last(last)) == (False, True)
