@@ -39,12 +39,12 @@ def test_list(trainless: Call, place: str) -> None:
         ("zico", 0): (1, 0),
         ("zico", 1): (1, 0),
     }
-    assert [(run["name"], run["lines"]) for run in found["runs"]] == [("first", 1)]
+    assert [(run["name"], run["lines"], run["state"]) for run in found["runs"]] == [("first", 1, "stopped")]
     shown = trainless("store", "list", place, "--proxy", "zico").out
     assert "2 scores in" in shown
     assert "zico v2" in shown
     assert "snip" not in shown
-    assert "runs: first (1 lines)" in shown
+    assert "runs: first (1 lines, stopped)" in shown
 
 
 def test_export(trainless: Call, place: str, tmp_path: Path) -> None:

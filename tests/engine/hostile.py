@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,4 +48,16 @@ class Hostile(Sum):
         if kind == 6 and not (Path(self.folder) / "once").exists():
             (Path(self.folder) / "once").touch()
             os._exit(9)
+        if kind in (7, 8, 9):  # hangs, dies or ends well with a process of its own, whose number is in the folder
+            child = subprocess.Popen(["sleep", "600"])
+            (Path(self.folder) / f"child-{kind}").write_text(str(child.pid))
+            if kind == 7:
+                time.sleep(60)
+            if kind == 8:
+                os._exit(9)
+        if kind == 10:
+            sys.stdout.write("a \x1b[2Jpicture\r\n")
+            subprocess.run(["sh", "-c", "echo and a child"], check=True)
+            sys.stderr.write("an \x1b]0;owned\x07end without one")
+            sys.stderr.flush()
         return super().__call__(proposal)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.faulty import gone
 from tests.engine.hostile import Hostile
 from tests.engine.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.errors import InputError
@@ -62,7 +63,8 @@ def survives_everything(folder: Path) -> None:
         assert found[2, 0].failures == {"sum": "the worker process died, 2 times"}
         assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
         assert found[6, 5].values == {"sum": 11.0}
-        assert work(executor, [(3, 0)])[3, 0].failures == {"sum": "it took longer than 5 s"}
+        assert work(executor, [(7, 0)])[7, 0].failures == {"sum": "it took longer than 5 s"}
+        assert gone({int((folder / "child-7").read_text())}), "what it started is left"
         with pytest.raises(InputError, match="the store is on fire"):
             work(executor, [(5, 0)])
     finally:

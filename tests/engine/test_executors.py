@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import pickle
 import signal
+import time
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.engine.faulty import gone
 from tests.engine.hostile import Hostile, Sum
 from tests.engine.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.errors import InputError
@@ -88,6 +91,69 @@ def test_a_timeout_is_a_reasoned_failure() -> None:
         assert found[0, 2].values == {"sum": 2.0}
     finally:
         executor.close()
+
+
+def begun(folder: Path, kind: int) -> int:
+    """The process that a candidate of this kind has started."""
+    until, file = time.monotonic() + 30, folder / f"child-{kind}"
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+@pytest.mark.slow
+def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
+    executor = Processes(Hostile(folder=str(tmp_path)), Engine(timeout=2.0))
+    try:
+        found = work(executor, [(7, 0), (8, 0), (9, 1)])
+        assert found[7, 0].failures == {"sum": "it took longer than 2 s"}
+        assert found[8, 0].failures == {"sum": "the worker process died (exit code 9), 2 times"}
+        assert found[9, 1].values == {"sum": 10.0}
+        assert gone({begun(tmp_path, 7), begun(tmp_path, 8)})
+        assert not gone({begun(tmp_path, 9)}, seconds=0.1)  # its worker lives
+    finally:
+        workers = executor.pids
+        executor.close()
+    assert gone({begun(tmp_path, 9), *workers})
+
+
+def hang(folder: str) -> None:
+    """A coordinator whose candidate hangs with a process of its own."""
+    executor = Processes(Hostile(folder=folder), Engine(workers=2))
+    executor.submit(0, Proposal((7, 0)))
+    (Path(folder) / "workers").write_text(" ".join(map(str, executor.pids)))
+    executor.next()
+
+
+@pytest.mark.slow
+def test_the_system_ends_workers_and_what_they_started_when_the_coordinator_is_gone(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=hang, args=(str(tmp_path),))
+    process.start()
+    try:
+        child = begun(tmp_path, 7)
+        workers = set(map(int, (tmp_path / "workers").read_text().split()))
+        assert len({os.getsid(pid) for pid in workers}) == 2  # a session each, which no terminal interrupts
+        assert os.getsid(child) in workers
+    finally:
+        process.kill()
+    assert gone({child, *workers})
+
+
+@pytest.mark.slow
+def test_what_workers_print_is_passed_on_as_plain_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    executor = Processes(Hostile(), Engine(workers=2))
+    try:
+        assert work(executor, [(10, 1)])[10, 1].values == {"sum": 11.0}
+    finally:
+        executor.close()
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "worker: a \N{REPLACEMENT CHARACTER}[2Jpicture",
+        "worker: and a child",
+        "worker: an \N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER}end without one",
+    ]
 
 
 @pytest.mark.slow

@@ -192,7 +192,7 @@ def test_a_newer_schema_is_refused(place: str) -> None:
         with sqlite3.connect(place) as old:
             old.execute("PRAGMA user_version = 99")
         old.close()
-    with pytest.raises(InputError, match=r"newer trainless \(schema 99, this one knows 2\): update trainless"):
+    with pytest.raises(InputError, match=r"newer trainless \(schema 99, this one knows 3\): update trainless"):
         store_at(place)
 
 
@@ -247,9 +247,14 @@ def test_the_claim_of_a_process_that_was_killed_is_taken_at_once(place: str) -> 
         assert time.monotonic() - began < 5
 
 
-def test_a_lease_ends_unless_it_is_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def leased(place: str, lease: float) -> SqlStore:
+    return PostgresStore(place, lease=lease) if "://" in place else SqliteStore(place, lease=lease)
+
+
+def test_a_lease_ends_unless_it_is_renewed(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a restart of the machine: nobody can tell whether the process of before still lives."""
     be = named(monkeypatch)
-    with PostgresStore(database, lease=0.8) as one, PostgresStore(database, lease=0.8) as other:
+    with leased(place, 0.8) as one, leased(place, 0.8) as other:
         be("alpha")
         one.claim([KEY])
         be("beta")  # the renewing thread is called so too, so that nobody renews alpha's claims
@@ -258,13 +263,14 @@ def test_a_lease_ends_unless_it_is_renewed(database: str, monkeypatch: pytest.Mo
         assert other.claim([KEY]) == {KEY}
 
 
-def test_a_lease_is_renewed_while_its_process_lives(database: str) -> None:
-    with PostgresStore(database, lease=0.8) as store, psycopg.connect(database, autocommit=True) as look:
-        store.claim([KEY])
-        for _ in range(10):
-            time.sleep(0.2)
-            row = look.execute("SELECT until > EXTRACT(EPOCH FROM clock_timestamp()) FROM trainless.claims").fetchone()
-            assert row == (True,)
+def test_a_lease_is_renewed_while_its_process_lives(place: str) -> None:
+    with leased(place, 0.8) as store, leased(place, 0.8) as look:
+        store.runs.save("mine", "{}")
+        with store.runs.hold("mine"):
+            for _ in range(10):
+                time.sleep(0.2)
+                assert look.runs.all()[0].owner == store_claims.owner()
+        assert look.runs.all()[0].owner == ""
 
 
 def test_whoever_waits_gets_what_the_other_computed(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +305,7 @@ def test_what_was_not_kept_is_given_back(place: str, monkeypatch: pytest.MonkeyP
 
 def test_runs_are_written_line_by_line_and_held_by_one(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainless.engine.store_runs.PAGE", 2)
-    monkeypatch.setattr("trainless.engine.store_runs.Runs._patience", lambda runs: 0.2)
+    monkeypatch.setattr("trainless.engine.store_runs.Runs._patience", lambda runs, place: 0.2)
     be = named(monkeypatch)
     with store_at(place) as one, store_at(place) as other:
         be("alpha")
@@ -319,7 +325,7 @@ def test_runs_are_written_line_by_line_and_held_by_one(place: str, monkeypatch: 
             be("alpha")
         be("beta")
         with other.runs.hold("mine"):
-            other.runs.publish("mine", "rank,arch\n")
+            other.runs.publish("mine", "rank,arch\n", "well")
         (entry,) = one.runs.all()
         assert (entry.name, entry.configuration, entry.leaderboard, entry.lines) == (
             "mine",
@@ -328,6 +334,65 @@ def test_runs_are_written_line_by_line_and_held_by_one(place: str, monkeypatch: 
             5,
         )
         assert one.runs.find("other") is None
+        assert entry.ending == "well"
+        one.runs.save("mine", '{"a": 2}')
+        assert one.runs.all()[0].ending == ""  # another session has begun
+
+
+HELD = """
+import sys, time
+from trainless.engine.store import store_at
+store = store_at(sys.argv[1])
+with store.runs.hold("mine"):
+    store.runs.save("mine", "{}")
+    sys.stdout.write("held")
+    sys.stdout.flush()
+    time.sleep(60)
+"""
+
+
+def test_a_run_is_running_as_long_as_its_process_lives(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with store_at(place) as store:
+        with subprocess.Popen([sys.executable, "-c", HELD, place], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.read(4) == b"held"
+            assert [entry.running for entry in store.runs.all()] == [True]
+            process.kill()
+        entry = store.runs.find("mine")
+        assert entry is not None
+        assert entry.owner  # its claim is still there
+        assert (entry.running, entry.ending) == (False, "")
+        named(monkeypatch)("alpha")
+        with store.runs.hold("mine"):
+            assert [entry.running for entry in store.runs.all()] == [True]
+        assert [entry.running for entry in store.runs.all()] == [False]
+
+
+def test_a_machine_that_was_lost_runs_until_its_lease_ends(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    be = named(monkeypatch)
+    be("alpha")
+    with leased(place, 0.8) as lost, leased(place, 0.8) as store:
+        lost.runs.save("mine", "{}")
+        with lost.runs.hold("mine"):
+            be("beta")  # nobody renews alpha's claims
+            assert store.runs.all()[0].running
+            began = time.monotonic()
+            with store.runs.hold("mine"):
+                assert 0.2 < time.monotonic() - began < 10
+            assert not store.runs.all()[0].running
+
+
+def test_files_are_kept_with_a_run(place: str) -> None:
+    odd = bytes(range(256)) * 40
+    with store_at(place) as store:
+        assert (store.runs.files("mine"), store.runs.file("mine", "a")) == ([], None)
+        store.runs.put("mine", "b/c", odd)
+        store.runs.put("mine", "a", b"first")
+        store.runs.put("mine", "a", b"")
+        store.runs.put("other", "a", b"another's")
+    with store_at(place) as store:
+        assert store.runs.files("mine") == ["a", "b/c"]
+        assert (store.runs.file("mine", "a"), store.runs.file("mine", "b/c")) == (b"", odd)
 
 
 def _filled(store: SqlStore, number: int) -> None:

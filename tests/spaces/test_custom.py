@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,129 @@ def test_key_changes_with_options_and_code_and_with_nothing_else(user_file: Path
     user_file.write_text(USER_FILE.replace('padding="same"', "padding=0"))
     other = load(f"{user_file}:my_space")
     assert len({key(first), key(fewer), key(other)}) == 3
+
+
+MAIN = """\
+from trainless.spaces.custom import space_from
+import helper
+from parts import blocks  # a comment
+import torch
+
+
+def net(choices, task):
+    return helper.block(choices["n"])
+
+
+class Mine:
+    name, decisions = "mine", ()
+
+    def check(self, task): pass
+
+    def valid(self, arch): return True
+
+    def canonical(self, arch): return arch
+
+    def build(self, arch, task): return helper.block(1)
+
+    def parse(self, text): return ()
+
+    def format(self, arch): return ""
+
+
+my_space = space_from(net, {"n": [1, 2]})
+
+if __name__ == "__main__":
+    raise SystemExit
+"""
+FILES = {
+    "main.py": MAIN,
+    "helper.py": "from torch import nn\n\ndef block(n):\n    return nn.Linear(1, n)\n",
+    "parts/__init__.py": "",
+    "parts/blocks.py": "def later():\n    from . import sizes\n",
+    "parts/sizes.py": "WIDTH = 3\n",
+    "stranger.py": "NUMBER = 1\n",
+}
+KEYS = """
+import sys
+from trainless.spaces.custom import load
+from trainless.spaces.protocol import key
+sys.stdout.write(f"{key(load('main.py:my_space'))}\\n{key(load('main.py:Mine'))}")
+"""
+
+
+def written(folder: Path, changed: str = "", old: str = "", new: str = "") -> Path:
+    """The files, one of them changed."""
+    for name, text in FILES.items():
+        assert name != changed or old in text
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text.replace(old, new) if name == changed else text)
+    return folder
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Forgets the modules beside the user's file, as another process would not have them."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = list(sys.path)
+
+    def forget() -> None:
+        sys.path[:] = before
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("helper", "parts", "stranger")]:
+            del sys.modules[name]
+
+    return forget
+
+
+def test_a_stored_score_is_of_the_code_that_gave_it(tmp_path: Path, forgetful: Callable[[], None]) -> None:
+    def keys(folder: str, changed: str = "", old: str = "", new: str = "") -> list[str]:
+        forgetful()
+        place = written(tmp_path / folder, changed, old, new)
+        return [key(load(f"{place}/main.py:{name}")) for name in ("my_space", "Mine")]
+
+    first = keys("first")
+    assert all("#" in each for each in first)
+    same = (
+        keys("a", "stranger.py", "1", "2"),  # nobody imports it
+        keys("b", "main.py", "  # a comment", "\n\n# another\n"),
+        keys("c", "main.py", "raise SystemExit", "pass"),  # what it does as a program
+    )
+    assert same == (first, first, first)  # wherever the files are
+    for number, changed in enumerate((
+        ("helper.py", "Linear(1, n)", "Linear(1, 2 * n)"),  # beside it
+        ("parts/sizes.py", "3", "4"),  # two steps away, imported when a function is called
+        ("main.py", "import torch", "import torch as t"),  # elsewhere in the file
+    )):  # fmt: skip
+        assert all(a != b for a, b in zip(keys(f"{number}", *changed), first, strict=True)), changed
+    forgetful()
+    command = [sys.executable, "-c", KEYS]
+    done = subprocess.run(command, cwd=tmp_path / "first", capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == first
+
+
+def test_the_digest_is_of_the_code_that_runs_not_of_a_file_that_was_edited_since(
+    tmp_path: Path, forgetful: Callable[[], None]
+) -> None:
+    forgetful()
+    written(tmp_path)
+    first = key(load(f"{tmp_path}/main.py:my_space"))
+    (tmp_path / "helper.py").write_text(FILES["helper.py"].replace("1, n", "1, 9"))
+    (tmp_path / "main.py").write_text(f"{MAIN}# read again\n")
+    assert key(load(f"{tmp_path}/main.py:my_space")) == first  # the helper that was imported is the old one
+    importlib.reload(sys.modules["helper"])
+    (tmp_path / "main.py").write_text(MAIN)
+    assert key(load(f"{tmp_path}/main.py:my_space")) != first
+    forgetful()
+
+
+def test_what_a_function_encloses_is_in_its_key() -> None:
+    def of(width: object) -> Code:
+        def net(choices: dict[str, Any]) -> nn.Module:
+            return nn.Linear(1, int(str(width)))
+
+        return Code(net)
+
+    assert repr(of(16)) == repr(of(16)) != repr(of(32))
+    assert repr(of(object())) == repr(of(object()))  # its text would differ from process to process
 
 
 def test_code_without_source_has_a_name_too() -> None:

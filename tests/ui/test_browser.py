@@ -49,14 +49,14 @@ def test_a_live_run_from_start_to_end(visit: Callable[..., Visit], tmp_path: Pat
         page.get_by_role("link", name="earlier").wait_for()
         process = started(tmp_path / "live", seed=1)
         try:
-            page.get_by_role("link", name="live").click(timeout=30_000)  # it appears by itself
-            page.locator(".state.running").wait_for(timeout=20_000)
+            page.get_by_role("link", name="live").click(timeout=120_000)  # it appears by itself
+            page.locator(".state.running").wait_for(timeout=120_000)
             counted = page.locator(".fact b").first
             first = counted.inner_text()
             assert re.fullmatch(rf"\d+ of {EVALUATIONS}", first)
-            page.locator("tbody tr td.arch").first.wait_for(timeout=20_000)  # candidates while it runs
+            page.locator("tbody tr td.arch").first.wait_for(timeout=120_000)  # candidates while it runs
             until(seen, lambda: counted.inner_text() != first)
-            page.locator(".state.finished").wait_for(timeout=40_000)
+            page.locator(".state.finished").wait_for(timeout=120_000)
             assert process.wait(20) == 0
         finally:
             process.kill()
@@ -120,9 +120,12 @@ def archs(seen: Visit) -> list[str]:
 @pytest.mark.slow
 def test_words_from_data_do_no_harm(visit: Callable[..., Visit], tmp_path: Path) -> None:
     hostile(tmp_path / "theirs <u>")
+    (tmp_path / "link <u>").symlink_to(tmp_path)
     with site(tmp_path) as at:
         seen = visit(at.url, offline=False, dark=True)
         page = seen.page
+        page.get_by_text("because it is a link to another folder: link <u>.").wait_for()
+        assert page.locator("main u").count() == 0
         page.get_by_role("link", name="theirs <u>").click()
         page.locator("td.arch").first.wait_for()
         assert HOSTILE.replace("\u202e", "�") in page.locator("td.arch").first.inner_text()

@@ -21,7 +21,9 @@ from tests.ui.made import EVALUATIONS, SPACE, leaderboard, searched
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.core.errors import InputError
-from trainless.ui.places import is_held, printable, runs_in
+from trainless.engine.loop import Loop
+from trainless.engine.outlet import printable
+from trainless.ui.places import is_held, links_in, runs_in
 from trainless.ui.shelf import FolderShelf, reader_at
 from trainless.ui.table import chosen, ordered
 
@@ -70,7 +72,8 @@ def test_a_finished_search_is_its_leaderboard(run: Path) -> None:
 
 def test_a_running_search_has_the_same_order_before_there_is_a_leaderboard(run: Path) -> None:
     rows = leaderboard(run)
-    (run / "leaderboard.csv").unlink()
+    for name in ("leaderboard.csv", "ending.json"):
+        (run / name).unlink()
     with held(run):
         reader = reader_at(run)
         reader.refresh()
@@ -80,7 +83,35 @@ def test_a_running_search_has_the_same_order_before_there_is_a_leaderboard(run: 
     assert reader.progress().state == "stopped"
 
 
+def test_how_a_session_ended_is_noted_and_forgotten_when_the_next_begins(tmp_path: Path) -> None:
+    def stop(loop: Loop, budget: object) -> None:
+        if loop.spent.evaluations >= 10:
+            raise KeyboardInterrupt
+
+    def fail(loop: Loop, budget: object) -> None:
+        assert not (tmp_path / "run" / "ending.json").exists()
+        if loop.spent.evaluations >= 15:
+            raise OSError("a \x1b[2Jdisk\n is full")
+
+    def state() -> tuple[str, str]:
+        reader = reader_at(tmp_path / "run")
+        reader.refresh()
+        return reader.progress().state, reader.progress().detail
+
+    with pytest.raises(KeyboardInterrupt):
+        searched(tmp_path / "run", watch=stop)
+    assert state() == ("stopped", "interrupted")
+    with pytest.raises(OSError, match="disk"):
+        searched(tmp_path / "run", watch=fail)
+    assert state() == ("stopped", "failed: OSError: a \x1b[2Jdisk is full")
+    searched(tmp_path / "run")
+    assert state() == ("finished", "")
+    (tmp_path / "run" / "ending.json").write_text('{"end": "by magic"}')
+    assert state() == ("finished", "")  # by the budget, as without a note
+
+
 def test_states(run: Path) -> None:
+    (run / "ending.json").unlink()  # as before there were notes
     about = json.loads((run / "run.json").read_text())
     about["budget"]["evaluations"] = 2 * EVALUATIONS
     (run / "run.json").write_text(json.dumps(about))
@@ -282,6 +313,10 @@ def test_links_pipes_and_hidden_folders_are_left_alone(finished: Path, tmp_path:
     (root / "real one, 'odd' <b>" / "trajectory.jsonl").unlink()
     os.mkfifo(root / "real one, 'odd' <b>" / "trajectory.jsonl")
     assert list(runs_in(root)) == ["real one, 'odd' <b>"]
+    (root / "file" / "inner").symlink_to(root / "pipe")
+    (root / "file" / "to a file").symlink_to(outside / "run.json")
+    (root / "file" / "to nothing").symlink_to(outside / "absent")
+    assert links_in(root) == ["linked", "file/inner"]
     began = time.monotonic()
     reader = FolderShelf(root).opened("real one, 'odd' <b>")
     reader.refresh()

@@ -48,6 +48,7 @@ def test_the_list_has_every_run_and_says_what_is_wrong(at: Site) -> None:
     assert found["one"]["report"]
     assert not found["two"]["report"]
     assert "run.json cannot be read" in found["broken"]["problem"]
+    assert at.get("/api/runs").json["skipped"] == ["link"]
 
 
 def test_rows_are_sorted_filtered_and_paged(at: Site, root: Path) -> None:

@@ -39,10 +39,12 @@ def test_a_run_in_a_store_goes_on_when_it_has_more_lines(tmp_path: Path) -> None
         store.runs.append("begun", 1, lines[:4])
         desk = Desk(StoreShelf(store))
         with desk.reading("begun") as reader:
+            assert reader.progress().state == "stopped"  # nobody holds it
+        with store.runs.hold("begun"), desk.reading("begun") as reader:
             assert reader.progress().state == "running"
             before = reader.progress().done
         store.runs.append("begun", 5, lines[4:])
-        store.runs.publish("begun", (folder / "leaderboard.csv").read_text())
+        store.runs.publish("begun", (folder / "leaderboard.csv").read_text(), '{"end": "budget"}')
         with desk.reading("begun") as reader:
             assert before < reader.progress().done == EVALUATIONS
             assert reader.progress().state == "finished"

@@ -46,7 +46,7 @@ def design(
     engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
     address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
     store: Annotated[
-        str, typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the searches.")
+        str, typer.Option(metavar="PLACE", help="A file or postgresql://… for scores, searches and members.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:

@@ -38,7 +38,7 @@ def listing(
     with _there(place) as opened:
         counts, runs = opened.counts(Selection(space, task, proxy)), opened.runs.all()
     if as_json:
-        held = [{"name": run.name, "lines": run.lines, "changed": run.changed} for run in runs]
+        held = [{"name": run.name, "lines": run.lines, "changed": run.changed, "state": _state(run)} for run in runs]
         typer.echo(json.dumps({"scores": [count._asdict() for count in counts], "runs": held}, indent=2))
     else:
         _print(counts, runs, opened.shown)
@@ -159,4 +159,12 @@ def _print(counts: list[Count], runs: list[RunEntry], shown: str) -> None:
         table.add_row(*map(Text, (space, task[:12], proxy, setting, seeds)), *map(str, numbers))
     console().print(table)
     if runs:
-        typer.echo("runs: " + ", ".join(f"{run.name} ({run.lines} lines)" for run in runs))
+        typer.echo("runs: " + ", ".join(f"{run.name} ({run.lines} lines, {_state(run)})" for run in runs))
+
+
+def _state(run: RunEntry) -> str:
+    """Whether a process works on a run, else how its last session ended; stopped where nobody has said."""
+    from trainless.run.ending import read_ending
+
+    ending = read_ending(run.ending)
+    return "running" if run.running else ending.end if ending else "stopped"

@@ -4,7 +4,7 @@ Each worker is a Ray actor, placed by Ray on one core and, with a GPU, on an equ
 the text of the user's own files along; to a cluster that is there already this package goes too, as Ray's runtime
 environment, so that all machines run the same code. Workers that Ray loses, with their machine or alone, are replaced
 and their candidates given to others. Scores are kept where the workers are: on several machines the store has to be a
-PostgreSQL database, or the run folder on a file system that they share.
+PostgreSQL database, or the run folder on a file system that they share. What workers print stays in Ray's own logs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import logging
 import os
 import time
 import warnings
-from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.engine.crew import Crew
 from trainless.engine.executors import Engine
-from trainless.engine.measures import Measure, Outcome, failed
-from trainless.engine.processes import ATTEMPTS, START_FAILURES
+from trainless.engine.measures import Measure, Outcome
 from trainless.engine.subjects import one_line
 from trainless.engine.worker import Luggage, answer, pack, settle
 from trainless.search.searcher import Proposal
@@ -58,8 +58,8 @@ class Remote:
 class _Hand:
     """An actor, its present call, and since when."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
+    def __init__(self, actor: Any, kill: Callable[[Any], None]) -> None:
+        self.actor, self._kill = actor, kill
         self.call: Any = actor.begin.remote()
         self.ready = False
         self.job: tuple[int, Proposal] | None = None
@@ -74,6 +74,9 @@ class _Hand:
         if self.job is not None:
             self.since, self.call = time.monotonic(), self.actor.measured.remote(self.job[1])
 
+    def end(self, *, now: bool) -> None:
+        self._kill(self.actor)
+
 
 class Cluster:
     """Workers on a Ray cluster; see the module's text.
@@ -87,16 +90,14 @@ class Cluster:
         self._measure, self._engine = measure, engine
         self._ray = _ray()
         self._luggage = pack(measure, self._ray.cloudpickle.dumps)
-        self._attempts: dict[int, int] = {}
-        self._done: deque[tuple[int, Outcome]] = deque()
-        self._start_failures = 0
+        self._crew = Crew(measure, engine, lambda lost: self._start(), "use --engine local to see why")
         self._ours = not self._ray.is_initialized()
         if self._ours:
             self._connect()
         try:
             self._options = self._shares()
             self._held = self._ray.put(self._luggage)
-            self._hands = [self._start() for _ in range(engine.workers)]
+            self._crew.workers += [self._start() for _ in range(engine.workers)]
         except BaseException:
             self._leave()
             raise
@@ -104,39 +105,24 @@ class Cluster:
     @property
     def slots(self) -> int:
         """One candidate per worker."""
-        return len(self._hands)
+        return len(self._crew.workers)
 
     def submit(self, ticket: int, proposal: Proposal) -> None:
         """Give it to an idle worker, one that is ready if there is any."""
-        idle = [hand for hand in self._hands if hand.job is None]
-        if not idle:
-            raise RuntimeError(f"all {self.slots} workers are busy: wait for an outcome before submitting more")
-        max(idle, key=lambda hand: hand.ready).give(ticket, proposal)
+        self._crew.submit(ticket, proposal)
 
     def poll(self, seconds: float | None = None) -> bool:
         """Wait for whichever comes first; the lost are replaced on the way."""
-        until = None if seconds is None else time.monotonic() + seconds
-        while not self._done:
-            calls = {hand.call: hand for hand in self._hands if hand.call is not None}
-            if calls:
-                ready, _ = self._ray.wait(list(calls), num_returns=1, timeout=self._patience(until))
-                for call in ready:
-                    self._hear(calls[call])
-            self._end_overdue()
-            if until is not None and time.monotonic() >= until:
-                break
-        return bool(self._done)
+        return self._crew.poll(seconds, self._look)
 
     def next(self) -> tuple[int, Outcome]:
         """Wait for whichever comes first."""
         self.poll()
-        return self._done.popleft()
+        return self._crew.done.popleft()
 
     def close(self, *, now: bool = False) -> None:
         """End the workers, and the cluster where it was started here."""
-        for hand in self._hands:
-            self._ray.kill(hand.actor)
-        self._hands = []
+        self._crew.end(now=now)
         self._leave()
         self._measure.close()
 
@@ -179,7 +165,16 @@ class Cluster:
     def _start(self) -> _Hand:
         confined = None if self._engine.gpu else self._engine.memory
         remote = self._ray.remote(Remote).options(**self._options)
-        return _Hand(remote.remote(self._held, confined))
+        return _Hand(remote.remote(self._held, confined), self._ray.kill)
+
+    def _look(self, until: float | None) -> None:
+        calls = {hand.call: hand for hand in self._crew.workers if hand.call is not None}
+        if calls:
+            patience = self._crew.patience(until, PATIENCE_SECONDS)
+            ready, _ = self._ray.wait(list(calls), num_returns=1, timeout=patience)
+            for call in ready:
+                self._hear(calls[call])
+        self._crew.end_overdue()
 
     def _hear(self, hand: _Hand) -> None:
         """Take in an outcome, or a loss."""
@@ -187,48 +182,12 @@ class Cluster:
         try:
             outcome = self._ray.get(call)
         except self._ray.exceptions.RayError as error:
-            self._replace(hand, _reason(error))
+            self._crew.replace(hand, _reason(error))
             return
-        if isinstance(outcome, str) and outcome:
-            raise InputError(outcome)
-        if not hand.ready:
-            hand.ready, self._start_failures = True, 0
+        begun = hand.ready
+        self._crew.take(hand, outcome)
+        if not begun:
             hand.go()
-        elif hand.job is not None:
-            ticket, hand.job = hand.job[0], None
-            self._done.append((ticket, outcome))
-
-    def _replace(self, hand: _Hand, reason: str, attempts: int = ATTEMPTS) -> None:
-        if not hand.ready:
-            self._start_failures += 1
-            if self._start_failures >= START_FAILURES * max(1, len(self._hands)):
-                raise InputError(f"Ray's workers cannot start: {reason}; use --engine local to see why")
-        self._ray.kill(hand.actor)
-        fresh = self._start()
-        self._hands[self._hands.index(hand)] = fresh
-        if hand.job is None:
-            return
-        ticket, proposal = hand.job
-        self._attempts[ticket] = self._attempts.get(ticket, 0) + hand.ready
-        if self._attempts[ticket] >= attempts:
-            again = f", {attempts} times" if attempts > 1 else ""
-            self._done.append((ticket, failed(self._measure, f"{reason}{again}")))
-        else:
-            fresh.give(ticket, proposal)
-
-    def _patience(self, until: float | None) -> float:
-        now = time.monotonic()
-        times = [now + PATIENCE_SECONDS, *([] if until is None else [until])]
-        busy = [hand.since for hand in self._hands if hand.ready and hand.job is not None]
-        if self._engine.timeout is not None and busy:
-            times.append(min(busy) + self._engine.timeout)
-        return max(0.0, min(times) - now)
-
-    def _end_overdue(self) -> None:
-        timeout = self._engine.timeout
-        for hand in list(self._hands) if timeout is not None else []:
-            if hand.ready and hand.job is not None and time.monotonic() - hand.since >= (timeout or 0.0):
-                self._replace(hand, f"it took longer than {timeout:g} s", attempts=1)
 
 
 def _share(there: float, workers: int) -> float:
@@ -251,6 +210,7 @@ def _ray() -> Any:
         raise InputError("--engine ray needs Ray: pip install 'trainless[ray]'")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would send figures about this machine away
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # it would write about lost workers among our own output
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")  # what a candidate started ends with its worker
     import ray
 
     return ray

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, SpawnContext
 
+from trainless.engine.groups import lead_group
+
 PRELOADED = ("trainless.engine.worker",)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -64,16 +66,17 @@ def deaf_to_interrupts() -> None:
 
 
 def follow_parent() -> None:
-    """In a worker: have the kernel end this process when the coordinator is gone, whatever it is computing."""
+    """In a worker: have the kernel end it and its group when the coordinator is gone, whatever it is computing."""
+    lead_group()
     parent = multiprocessing.parent_process()
     if parent is None:
         return
     sentinel = parent.sentinel
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sentinel, fcntl.F_SETOWN, -os.getpgrp())  # below 0: all processes of the group
     fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
     if multiprocessing.connection.wait([sentinel], 0):  # it went before this was set
-        os._exit(1)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 from trainless.core.errors import TrainlessError
+from trainless.engine.groups import exists
 from trainless.engine.store_keys import Key, Result, Store
 from trainless.engine.store_schema import Cursor, Database
 
@@ -33,6 +34,7 @@ _FORGET = "DELETE FROM claims WHERE owner = ?"
 _FREE = "DELETE FROM claims WHERE context = ? AND arch = ? AND owner = ?"
 _RENEW = "UPDATE claims SET until = now_seconds() + ? WHERE owner = ?"
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+LEASE_SECONDS = 60.0
 SAY_SECONDS = 30.0
 log = logging.getLogger("trainless.store")
 
@@ -109,18 +111,8 @@ def _started(pid: int) -> str:
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "?" if not Path("/proc/self/stat").exists() and _answers(pid) else "-"
+        return "?" if not Path("/proc/self/stat").exists() and exists(pid) else "-"
     return "-" if state in "ZX" else rest[18]
-
-
-def _answers(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class Claims:
@@ -128,12 +120,12 @@ class Claims:
 
     Args:
         database: Where claims are.
-        lease: Seconds after which a claim that is not renewed is void.
-        renewed: Whether claims are renewed while they are held; not needed where all processes are on one machine.
+        lease: Seconds after which a claim that is not renewed is void. A machine that was started again, or another
+            container on it, cannot tell whether a process before it still lives.
     """
 
-    def __init__(self, database: Database, lease: float, *, renewed: bool) -> None:
-        self._database, self._lease, self.renewed = database, lease, renewed
+    def __init__(self, database: Database, lease: float) -> None:
+        self._database, self._lease = database, lease
         self._held: set[Place] = set()
         self._heartbeat = Heartbeat(self._renew, lease / 4)
 
@@ -147,7 +139,7 @@ class Claims:
         if not free:
             return set()
         won = self._database.write(lambda cursor: self._tried(cursor, free, dead))
-        if won and self.renewed:
+        if won:
             self._heartbeat.start()
         self._held |= won
         return won
@@ -156,6 +148,11 @@ class Claims:
         cursor.each(_FORGET, [(name,) for name in dead])
         answers = cursor.each(_CLAIM, [(*place, owner(), self._lease) for place in wanted])
         return {place for place, rows in zip(wanted, answers, strict=True) if rows}
+
+    def is_held_here(self, place: Place) -> bool:
+        """Whether a process of this machine that lives has claimed it."""
+        rows = self._database.read(lambda cursor: cursor.run(_HOLDER, place))
+        return any(name.startswith(f"{_machine()} ") and not gone(name) for name, _ in rows)
 
     def end(self, cursor: Cursor, places: Iterable[Place]) -> None:
         """Give claims back within a transaction that keeps their results; say so by ``ended`` after it."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from trainless.core.errors import InputError
+from trainless.engine.store_claims import LEASE_SECONDS
 from trainless.engine.store_keys import StoreError
 from trainless.engine.store_schema import SCHEMA, Cursor, Rows, migrate
 from trainless.engine.store_sql import SqlStore
@@ -27,7 +28,6 @@ except ImportError as missing:
     ) from missing
 
 T = TypeVar("T")
-LEASE_SECONDS = 60.0
 OPEN_SECONDS = 30.0  # for which a server that does not answer is waited for when a store is opened
 PATIENCE_SECONDS = 3600.0  # and later
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -56,7 +56,7 @@ class PostgresStore(SqlStore):
     """
 
     def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
-        super().__init__(PostgresDatabase(url, patience), lease=lease, renewed=True)
+        super().__init__(PostgresDatabase(url, patience), lease=lease)
 
 
 class PostgresCursor:

@@ -1,4 +1,4 @@
-"""Runs that live in a store: their configuration, their trajectory line by line, and their leaderboard.
+"""Runs that live in a store: their configuration, trajectory line by line, leaderboard, ending, and files.
 
 Any machine sees them live, and any machine can go on with them; only one at a time.
 """
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple
 
-from trainless.engine.store_claims import FIRST_PAUSE, LONGEST_PAUSE, Claims, log
+from trainless.engine.store_claims import FIRST_PAUSE, LONGEST_PAUSE, Claims, Place, gone, log
 from trainless.engine.store_keys import StoreError
 from trainless.engine.store_schema import Cursor, Database, Rows
 
@@ -20,32 +20,44 @@ RUN = 0  # the context of claims on runs
 LOCAL_PATIENCE = 2.0
 PAGE = 500
 
-_ALL = (
-    "SELECT r.name, r.configuration, r.leaderboard, (SELECT count(*) FROM steps s WHERE s.run = r.name), r.changed"
-    " FROM runs r ORDER BY r.name"
-)
 _ONE = (
-    "SELECT r.name, r.configuration, r.leaderboard, (SELECT count(*) FROM steps s WHERE s.run = r.name), r.changed"
-    " FROM runs r WHERE r.name = ?"
+    "SELECT r.name, r.configuration, r.leaderboard, (SELECT count(*) FROM steps s WHERE s.run = r.name), r.changed,"
+    " r.ending, COALESCE((SELECT c.owner FROM claims c WHERE c.context = 0 AND c.arch = r.name"
+    " AND c.until >= now_seconds()), '') FROM runs r WHERE r.name = ?"
 )
+_ALL = _ONE.replace("WHERE r.name = ?", "ORDER BY r.name")
 _SAVE = (
-    "INSERT INTO runs VALUES (?, ?, '', now_seconds())"
-    " ON CONFLICT (name) DO UPDATE SET configuration = excluded.configuration, changed = excluded.changed"
+    "INSERT INTO runs (name, configuration, leaderboard, changed) VALUES (?, ?, '', now_seconds())"
+    " ON CONFLICT (name) DO UPDATE SET configuration = excluded.configuration, changed = excluded.changed, ending = ''"
 )
-_PUBLISH = "UPDATE runs SET leaderboard = ?, changed = now_seconds() WHERE name = ?"
+_PUBLISH = "UPDATE runs SET leaderboard = ?, ending = ?, changed = now_seconds() WHERE name = ?"
 _TOUCH = "UPDATE runs SET changed = now_seconds() WHERE name = ?"
 _APPEND = "INSERT INTO steps VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_PUT = "INSERT INTO files VALUES (?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET content = excluded.content"
+_FILES = "SELECT name FROM files WHERE run = ? ORDER BY name"
+_FILE = "SELECT content FROM files WHERE run = ? AND name = ?"
 _LINES = "SELECT number, line FROM steps WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
 
 
 class RunEntry(NamedTuple):
-    """A run: its configuration as JSON, its leaderboard as CSV, the lines of its trajectory, and its last change."""
+    """A run: its configuration as JSON, its leaderboard as CSV, the lines of its trajectory, and its last change.
+
+    ``ending`` says how its last session ended, and is empty while one goes on or where it was killed; ``owner`` is the
+    process that holds the run, as far as its claim is not void.
+    """
 
     name: str
     configuration: str
     leaderboard: str
     lines: int
     changed: float
+    ending: str = ""
+    owner: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether a process works on it: of this machine it is looked for, of another its claim has to be renewed."""
+        return bool(self.owner) and not gone(self.owner)
 
 
 class Runs:
@@ -83,9 +95,9 @@ class Runs:
             raise StoreError(f"the run name {name!r} was given; expected 1 to {LONGEST_NAME} characters")
         self._database.write(lambda cursor: cursor.run(_SAVE, (name, configuration)))
 
-    def publish(self, name: str, leaderboard: str) -> None:
-        """Write a run's leaderboard down."""
-        self._database.write(lambda cursor: cursor.run(_PUBLISH, (leaderboard, name)))
+    def publish(self, name: str, leaderboard: str, ending: str = "") -> None:
+        """Write down what a session came to: the leaderboard, and how it ended; the next session forgets the latter."""
+        self._database.write(lambda cursor: cursor.run(_PUBLISH, (leaderboard, ending, name)))
 
     def append(self, name: str, number: int, lines: Sequence[str]) -> None:
         """Add lines to a trajectory, the first of them as this number; lines that are there stay."""
@@ -106,6 +118,19 @@ class Runs:
     def _page(self, name: str, after: int) -> Rows:
         return self._database.read(lambda cursor: cursor.run(_LINES, (name, after, PAGE)))
 
+    def put(self, name: str, file: str, content: bytes) -> None:
+        """Keep a file with a run, in the place of one of the same name."""
+        self._database.write(lambda cursor: cursor.run(_PUT, (name, file, content)))
+
+    def files(self, name: str) -> list[str]:
+        """The names of the files that are kept with a run."""
+        return [str(file) for (file,) in self._database.read(lambda cursor: cursor.run(_FILES, (name,)))]
+
+    def file(self, name: str, file: str) -> bytes | None:
+        """What a file that is kept with a run holds."""
+        rows = self._database.read(lambda cursor: cursor.run(_FILE, (name, file)))
+        return bytes(rows[0][0]) if rows else None
+
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Keep a run to this process; after a machine was lost, another waits until its claim is void.
@@ -113,17 +138,16 @@ class Runs:
         Raises:
             InputError: A process that lives is working on it.
         """
-        place, until, said = (RUN, name), time.monotonic() + self._patience(), False
-        pause = FIRST_PAUSE
+        place, since, pause = (RUN, name), time.monotonic(), FIRST_PAUSE
         while not self._claims.take([place]):
-            if time.monotonic() > until:
+            patience = self._patience(place)
+            if time.monotonic() - since > patience:
                 raise StoreError(
                     f"another process is working on the run {name!r} in {self._database.shown}: wait for it, or give"
                     " another --out"
                 )
-            if not said:
-                log.warning("the run %r is held by another process; waiting %.0f s for it", name, self._patience())
-                said = True
+            if pause == FIRST_PAUSE:
+                log.warning("the run %r is held by another process; waiting %.0f s for it", name, patience)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         try:
@@ -131,6 +155,6 @@ class Runs:
         finally:
             self._claims.free([place])
 
-    def _patience(self) -> float:
-        """Somewhat longer than a lease, where leases end by themselves."""
-        return 1.2 * self._lease if self._claims.renewed else LOCAL_PATIENCE
+    def _patience(self, place: Place) -> float:
+        """Somewhat longer than a lease, after which a claim ends by itself; less where its process is seen to live."""
+        return LOCAL_PATIENCE if self._claims.is_held_here(place) else 1.2 * self._lease

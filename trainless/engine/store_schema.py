@@ -95,6 +95,14 @@ def _second(cursor: Cursor) -> None:
     )
 
 
+def _third(cursor: Cursor) -> None:
+    """How a run's last session ended; files that go with a run."""
+    cursor.run("ALTER TABLE runs ADD COLUMN ending TEXT NOT NULL DEFAULT ''")
+    cursor.run(
+        "CREATE TABLE files (run TEXT NOT NULL, name TEXT NOT NULL, content BYTEA NOT NULL, PRIMARY KEY (run, name))"
+    )
+
+
 _TABLES = (
     "CREATE TABLE contexts (id BIGINT PRIMARY KEY, space TEXT NOT NULL, proxy TEXT NOT NULL, version BIGINT NOT NULL,"
     " setting TEXT NOT NULL, task TEXT NOT NULL, seed BIGINT NOT NULL)",
@@ -109,7 +117,7 @@ _TABLES = (
     "CREATE TABLE steps (run TEXT NOT NULL, number BIGINT NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run, number))",
 )
 ADD_CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-MIGRATIONS: tuple[Callable[[Cursor], None], ...] = (_first, _second)
+MIGRATIONS: tuple[Callable[[Cursor], None], ...] = (_first, _second, _third)
 SCHEMA = len(MIGRATIONS)
 
 

@@ -50,12 +50,11 @@ class SqlStore:
     Args:
         database: Where they are.
         lease: Seconds after which a claim that is not renewed is void.
-        renewed: Whether claims are renewed while they are held.
     """
 
-    def __init__(self, database: Database, *, lease: float, renewed: bool) -> None:
+    def __init__(self, database: Database, *, lease: float) -> None:
         self._database = database
-        self._claims = Claims(database, lease, renewed=renewed)
+        self._claims = Claims(database, lease)
         self._contexts: dict[Context, int] = {}
         self.runs = Runs(database, self._claims, lease)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
+from trainless.engine.store_claims import LEASE_SECONDS
 from trainless.engine.store_keys import StoreError
 from trainless.engine.store_schema import SCHEMA, Cursor, Rows, migrate
 from trainless.engine.store_sql import SqlStore
@@ -19,7 +21,6 @@ T = TypeVar("T")
 APPLICATION = 0x74726C73  # "trls", so that another program's database is not mistaken for ours
 BUSY_SECONDS = 10.0  # for which SQLite waits by itself
 WAIT_SECONDS = 600.0  # for which we wait, with a line that says so
-LEASE_SECONDS = 86400.0  # a claim whose process lives; one that is gone is seen at once
 IO_ERROR = 10  # the family of SQLITE_IOERR
 MEMORY = ":memory:"
 log = logging.getLogger("trainless.store")
@@ -37,9 +38,9 @@ class SqliteStore(SqlStore):
         2.5
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, lease: float = LEASE_SECONDS) -> None:
         self.path = path
-        super().__init__(SqliteDatabase(path), lease=LEASE_SECONDS, renewed=False)
+        super().__init__(SqliteDatabase(path), lease=lease)
 
 
 class SqliteCursor:
@@ -59,14 +60,17 @@ class SqliteCursor:
 
 
 class SqliteDatabase:
-    """A file, or memory; whoever finds it busy waits."""
+    """A file, or memory; whoever finds it busy waits, and threads take turns."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path if str(path) == MEMORY else Path(path).expanduser()
+        self._turn = threading.RLock()
         with self._explained():
             if isinstance(self.path, Path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
         try:
             self._prepare()
         except InputError:
@@ -91,7 +95,8 @@ class SqliteDatabase:
         self._patiently(lambda: self._connection.execute("VACUUM"))
 
     def close(self) -> None:
-        self._connection.close()
+        with self._turn:
+            self._connection.close()
 
     def _within(self, begin: str, work: Callable[[Cursor], T]) -> T:
         self._connection.execute(begin)
@@ -109,7 +114,7 @@ class SqliteDatabase:
         began = time.monotonic()
         while True:
             try:
-                with self._explained():
+                with self._turn, self._explained():
                     return work()
             except _BusyError:
                 waited = time.monotonic() - began

@@ -20,6 +20,7 @@ from trainless.engine import limits
 from trainless.engine.measures import Measure, Outcome, guarded
 from trainless.engine.memory import keep_warm
 from trainless.engine.nursery import ONE_THREAD, deaf_to_interrupts, follow_parent
+from trainless.engine.outlet import print_into
 from trainless.engine.subjects import one_line
 from trainless.search.searcher import Proposal
 
@@ -87,11 +88,17 @@ def answer(measure: Measure, proposal: Proposal, memory: int | None) -> Outcome 
 
 
 def serve(
-    pipe: Connection, luggage: Luggage, core: int | None, memory: int | None, environment: Mapping[str, str]
+    pipe: Connection,
+    prints: Connection,
+    luggage: Luggage,
+    core: int | None,
+    memory: int | None,
+    environment: Mapping[str, str],
 ) -> None:
-    """Say that it is ready, then measure what comes until nothing does."""
+    """Say that it is ready, then measure what comes until nothing does; what is printed on the way goes into a pipe."""
     deaf_to_interrupts()
     follow_parent()
+    print_into(prints)
     for name in set(os.environ) - set(environment) - set(ONE_THREAD):
         del os.environ[name]
     os.environ.update(environment)  # the coordinator's, which may be another than when the server began

@@ -23,6 +23,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
 from trainless.engine.executors import InProcess
 from trainless.engine.measures import Measure
+from trainless.learn.feed import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
 from trainless.search.searcher import Proposal
@@ -125,8 +126,9 @@ def epoch_seconds(
         took = _repeated([partial(timed, arch) for arch in archs], most)
     finally:
         torch.set_num_threads(threads)
-    checked = 1 + len(valid) / (3 * len(part))  # validation is a forward pass, a third of a step
-    return float(np.mean(took)) * len(part) / len(few) * checked
+    seen = min(len(part), EPOCH)
+    checked = 1 + len(valid) / (3 * seen)  # validation is a forward pass, a third of a step
+    return float(np.mean(took)) * seen / len(few) * checked
 
 
 def _seconds(measure: Measure, candidate: Candidate) -> float:

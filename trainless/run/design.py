@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from typing import Any
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.engine.executors import Engine
+from trainless.engine.store import store_at
 from trainless.learn.files import load_predictor, read_json
 from trainless.learn.predictor import Predictor
 from trainless.ranking import ranking as named_ranking
-from trainless.run.folder import locked, open_folder
+from trainless.run.carried import Carried
+from trainless.run.folder import CONFIGURATION, locked, open_folder
 from trainless.run.held import hold_back
 from trainless.run.joining import SUMMARY, join
 from trainless.run.numbers import Wish, plan_of, settle
@@ -115,7 +118,8 @@ def design(
         address: Of a Ray cluster; one is started here by default.
         interval: Seconds between checkpoints of a training.
         started: When the time budget began by ``time.monotonic()``; now by default.
-        store: A store to share scores and searches with other machines, as in :func:`trainless.search`.
+        store: A store to share scores with other machines, as in :func:`trainless.search`. The design itself is kept
+            there too, its searches and its trained members, so that any machine can go on with it.
         report: Whether to make ``report.html``.
         progress: Told how far it is.
 
@@ -138,10 +142,12 @@ def design(
     promises = {"coverage": coverage, "by_class": by_class, "accuracy": accuracy}
     chosen = None if space in spaces else ladder[0]
     work = Work(folder, task, wish, limits, promises, chosen, interval, progress)
+    fresh = not (folder / CONFIGURATION).exists()
     open_folder(folder, _asked(work, space, space_args or {}), {"seconds": wish.seconds})
     with locked(folder):
         if not (folder / SUMMARY).exists():
-            _work(work, ladder, started)
+            with _carried(work, fresh) as work:
+                _work(work, ladder, started)
         if report and not (folder / REPORT).exists():
             progress("reporting", 0, 1, "")
             write_report(folder, task, chosen)
@@ -149,15 +155,37 @@ def design(
         return designed(folder, chosen)
 
 
+@contextmanager
+def _carried(work: Work, fresh: bool) -> Iterator[Work]:
+    """The work with what a store has of it, and with a place there for what comes."""
+    if not work.wish.store:
+        yield work
+        return
+    with store_at(work.wish.store) as store:
+        carried = Carried(store, work.folder)
+        with carried.held():
+            try:
+                carried.fetch()
+            except InputError:
+                if fresh:
+                    (work.folder / CONFIGURATION).unlink()
+                raise
+            carried.keep()
+            yield dataclasses.replace(work, keep=carried.keep)
+            carried.keep()
+
+
 def _work(work: Work, ladder: list[Space], started: float) -> None:
     """All stages; each finds what it did before."""
     work.progress("planning", 0, 1, "")
     plan = plan_of(work.folder, work.wish, work.task, ladder, time.monotonic() - started)
+    work.keep()
     work.progress("planning", 1, 1, "")
     winners = search_stage(work, plan)
     held = hold_back(work.task, plan.recipe, work.wish.seed)
     spent = elapsed(plan, winners, started)
     plan = settle(work.folder, plan, work.wish, work.task, held, winners, spent)
+    work.keep()
     entries, origins = entries_of(work, plan, winners)
     roster = train_stage(work, plan, held, entries, spent)
     work.progress("calibrating", 0, 1, "")

@@ -11,8 +11,7 @@ from trainless.core.arch import Decision, is_region
 from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
 from trainless.run.folder import read_configuration
-from trainless.run.search import read_only
-from trainless.run.trajectory import step_of
+from trainless.run.trajectory import read_only, step_of
 from trainless.search.optuna_sampler import to_study
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainless.core.errors import InputError, TrainlessError
+from trainless.run.ending import ENDING
 from trainless.search.searcher import Json
 
 FORMAT = 1
@@ -58,7 +59,7 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Folder:
     """
     present = read_configuration(path) if (path / CONFIGURATION).exists() else None
     if present is None and path.is_dir() and any(path.iterdir()):
-        known = {STORE, TRAJECTORY, LEADERBOARD, "lock"}
+        known = {STORE, TRAJECTORY, LEADERBOARD, ENDING, "lock"}
         strange = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith((*known, ".")))
         if strange:
             raise InputError(f"{path} holds {strange[0]!r} and no run: give an empty or new folder with --out")
@@ -116,12 +117,12 @@ def environment() -> Json:
     }
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, content: str | bytes) -> None:
     """Write a file in one go: it is there as before or as after, never in between."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("w", newline="") as file:
-            file.write(text)
+        with beside.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

@@ -23,9 +23,8 @@ from trainless.report.pictures import CASES, shown_of
 from trainless.report.report import render
 from trainless.run.folder import LEADERBOARD, read_configuration, replace
 from trainless.run.joining import PREDICTIONS, SUMMARY, write_arrays
-from trainless.run.search import read_only
 from trainless.run.stages import SEARCHES
-from trainless.run.trajectory import step_of
+from trainless.run.trajectory import read_only, step_of
 from trainless.run.winners import RESULT
 from trainless.search.searcher import unnumber
 from trainless.spaces import registry as spaces

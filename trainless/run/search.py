@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
@@ -20,24 +18,23 @@ from trainless.engine.executors import Engine, Executor, executor_for
 from trainless.engine.interrupts import one_interrupt
 from trainless.engine.loop import End, Loop, drive
 from trainless.engine.measures import Measure
-from trainless.engine.store import SqliteStore, merge, store_at
+from trainless.engine.store import StoreError, store_at
 from trainless.proxies.proxy import Proxy
 from trainless.ranking import Ranking
+from trainless.run.ending import ENDING, Ending, ending_by
 from trainless.run.folder import (
     CONFIGURATION,
-    STORE,
-    TRAJECTORY,
     Folder,
     forgotten_unless_begun,
     locked,
     open_folder,
-    read_configuration,
     replace,
 )
+from trainless.run.forking import forked
 from trainless.run.leaderboard import Place, leaderboard, require_scored, to_csv
 from trainless.run.plan import Plan
 from trainless.run.shared import Shared
-from trainless.run.trajectory import Writer, fork, read, replay
+from trainless.run.trajectory import Writer, read, replay
 from trainless.run.units import quantity, seconds_of
 from trainless.search.searcher import Json, Proposal, Searcher
 from trainless.search.stopping import Budget, Spent
@@ -191,13 +188,14 @@ def search(
             stack.enter_context(shared.held())
             shared.fetch()
         if parent is not None:
-            plan, ahead = _forked(plan, path, parent, seed, store)
+            plan, ahead = forked(plan, path, parent, seed, store)
         elif ahead is None and fresh:
             ahead = 1 if workers == 1 else AHEAD * workers
         asked = {**plan.described(), "ahead": ahead, "parent": plan.parent}
         with shared.refusing(fresh) if shared else nullcontext():
             folder = open_folder(path, asked, _budget_json(budget))
         stack.enter_context(locked(folder.path))
+        (path / ENDING).unlink(missing_ok=True)
         stack.enter_context(forgotten_unless_begun(folder, fresh))
         if shared:
             shared.settle()
@@ -211,14 +209,15 @@ def search(
         executor = executor_for(made, where)
         try:
             end = _drive(loop, executor, budget, folder, shared, stopping, watch)
-        except BaseException:
+        except BaseException as error:
             executor.close(now=True)
-            _publish(folder, leaderboard(loop, plan.space, made.higher_is_better, known))
+            places = leaderboard(loop, plan.space, made.higher_is_better, known)
+            _publish(folder, places, ending_by(error), None if isinstance(error, StoreError) else shared)
             raise
         final = _final(loop, executor)
         executor.close()
         places = leaderboard(loop, plan.space, made.higher_is_better, known, final)
-        _publish(folder, places, shared)
+        _publish(folder, places, Ending(end), shared)
         require_scored(loop, None if out is None else folder.leaderboard)
         best = loop.measured(Proposal(loop.searcher.best())).arch
         return Found(best, places, end, loop.spent, loop.steps, None if out is None else path)
@@ -252,60 +251,13 @@ def _final(loop: Loop, executor: Executor) -> list[Proposal]:
     return [proposal]
 
 
-def _publish(folder: Folder, places: list[Place], shared: Shared | None = None) -> None:
+def _publish(folder: Folder, places: list[Place], ending: Ending, shared: Shared | None) -> None:
+    """What this session came to and how it ended, here and in the store."""
     replace(folder.leaderboard, to_csv(places))
+    replace(folder.path / ENDING, ending.to_json() + "\n")
     if shared:
-        shared.publish(to_csv(places))
+        shared.publish(to_csv(places), ending)
 
 
 def _budget_json(budget: Budget) -> Json:
     return {"evaluations": budget.evaluations, "seconds": budget.seconds, "simulated": budget.simulated}
-
-
-def _forked(plan: Plan, path: Path, parent: tuple[str | Path, int], seed: int, named: str) -> tuple[Plan, int]:
-    """The plan of a child and its ``ahead``; into a new folder the parent's steps and scores are copied."""
-    source, step = Path(parent[0]), parent[1]
-    configuration = read_configuration(source)
-    if source.resolve() == path.resolve():
-        raise InputError(f"{path} is the run to fork itself: give another folder with --out")
-    child = plan.child(configuration, step, seed)
-    if (path / CONFIGURATION).exists():
-        return child, int(configuration["ahead"])
-    present = {**child.described(), "seed": configuration["seed"]}
-    for name, value in present.items():
-        if name in configuration and configuration[name] != value:
-            raise InputError(
-                f"{source} is a run with {name}={configuration[name]!r}, and {name}={value!r} was asked for: a fork"
-                " changes the seed alone"
-            )
-    path.mkdir(parents=True, exist_ok=True)
-    if not named:
-        _copy_store(source, path)
-    with store_at(named or path / STORE) as store, closing(child.measure_at(store.url)) as measure:
-        if named and (source / STORE).exists():
-            with SqliteStore(source / STORE) as parents:
-                merge(parents, store)
-        loop, _ = child.loop(measure, store, int(configuration["ahead"]))
-        replace(path / TRAJECTORY, fork(loop, read_only(source), step, seed))
-    return child, int(configuration["ahead"])
-
-
-def read_only(source: Path) -> list[Any]:
-    """The lines of another run's trajectory, which is left as it is."""
-    with tempfile.TemporaryDirectory() as aside:
-        copy = Path(aside) / TRAJECTORY
-        if not (source / TRAJECTORY).exists():
-            raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
-        shutil.copyfile(source / TRAJECTORY, copy)
-        return list(read(copy))
-
-
-def _copy_store(source: Path, path: Path) -> None:
-    """The parent's scores, also while it is running."""
-    if not (source / STORE).exists():
-        return
-    with (
-        closing(sqlite3.connect(source / STORE)) as old,
-        closing(sqlite3.connect(path / STORE)) as new,
-    ):
-        old.backup(new)

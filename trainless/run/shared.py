@@ -1,8 +1,8 @@
 """A run that lives in a store as well as in its folder, so that any machine sees it live and can go on with it.
 
-The store has the configuration, every line of the trajectory and the leaderboard; the folder is a copy of it that is
-made where there is none. A line is in the store before it is in the folder, so a folder is never ahead of the store
-unless it went on without it, and then the store is brought up to it.
+The store has the configuration, every line of the trajectory, the leaderboard and how the last session ended; the
+folder is a copy of it that is made where there is none. A line is in the store before it is in the folder, so a folder
+is never ahead of the store unless it went on without it, and then the store is brought up to it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.engine.store import SqlStore
+from trainless.run.ending import ENDING, Ending
 from trainless.run.folder import CONFIGURATION, TRAJECTORY, read_configuration, replace
 from trainless.search.searcher import Json
 
@@ -53,7 +54,7 @@ class Shared:
             except OSError as error:
                 raise InputError(f"{self._path} cannot be made ({error.strerror}): give another --out") from error
             replace(file, entry.configuration)
-        elif _settings(read_configuration(self._path)) != _settings(self._read(entry.configuration)):
+        elif settings_of(read_configuration(self._path)) != settings_of(self._read(entry.configuration)):
             raise InputError(
                 f"{self._path} holds another run than {self._name!r} in {self._shown}: give another folder with --out"
             )
@@ -96,10 +97,13 @@ class Shared:
 
     def copy(self) -> None:
         """Bring the folder to where the store is, and change nothing in the store."""
-        if self._runs.find(self._name) is None:
+        entry = self._runs.find(self._name)
+        if entry is None:
             raise InputError(f"{self._shown} has no run called {self._name!r}: trainless watch --store lists its runs")
         self.fetch()
         replace(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
+        if entry.ending:
+            replace(self._path / ENDING, entry.ending)
 
     def write(self, text: str) -> None:
         """Add lines to the trajectory."""
@@ -107,9 +111,9 @@ class Shared:
         self._runs.append(self._name, self._lines + 1, lines)
         self._lines += len(lines)
 
-    def publish(self, leaderboard: str) -> None:
-        """Write the leaderboard down."""
-        self._runs.publish(self._name, leaderboard)
+    def publish(self, leaderboard: str, ending: Ending) -> None:
+        """Write down what this session came to, and how it ended."""
+        self._runs.publish(self._name, leaderboard, ending.to_json())
 
     def _read(self, configuration: str) -> Json:
         try:
@@ -121,5 +125,6 @@ class Shared:
         return found if isinstance(found, dict) else {}
 
 
-def _settings(configuration: Json) -> Json:
+def settings_of(configuration: Json) -> Json:
+    """What has to be the same wherever a run goes on."""
     return {name: value for name, value in configuration.items() if name not in OWN}

@@ -46,6 +46,7 @@ class Work:
         chosen: The space, where it is not a registered one.
         interval: Seconds between checkpoints.
         progress: Told how far it is.
+        keep: Called when there is something that another machine could go on with.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class Work:
     chosen: Space | None
     interval: float
     progress: Progress
+    keep: Callable[[], None] = lambda: None
 
 
 def search_stage(work: Work, plan: Plan) -> list[Winner]:
@@ -126,6 +128,7 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
     def done(entry: Entry, status: str) -> None:
         nonlocal trained
         trained += status == "ok"
+        work.keep()
         what = "is trained" if status == "ok" else status
         work.progress("training", trained * epochs, total, f"member {entry.name} {what}")
 

@@ -9,6 +9,8 @@ replayed, which gives the state after any step (:func:`states`).
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from types import TracebackType
 from trainless.core.errors import InputError
 from trainless.engine.loop import Loop, Step, plain, proposal_of
 from trainless.engine.measures import Outcome
+from trainless.run.folder import TRAJECTORY
 from trainless.search.searcher import Json, numbers, reseeded, unnumber, unnumbers
 from trainless.search.stopping import Spent
 
@@ -188,3 +191,13 @@ def fork(loop: Loop, lines: list[Line], step: int, seed: int) -> str:
     child["searcher"] = reseeded(child["searcher"], seed)
     kept = [json.dumps(line.step, allow_nan=False) + "\n" for line in lines if line.step and line.number <= step]
     return "".join(kept) + state_line(step, child)
+
+
+def read_only(source: Path) -> list[Line]:
+    """The lines of another run's trajectory, which is left as it is."""
+    with tempfile.TemporaryDirectory() as aside:
+        copy = Path(aside) / TRAJECTORY
+        if not (source / TRAJECTORY).exists():
+            raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
+        shutil.copyfile(source / TRAJECTORY, copy)
+        return list(read(copy))

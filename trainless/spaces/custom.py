@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import inspect
 import sys
@@ -24,6 +23,7 @@ from trainless.core.task import Task
 from trainless.core.userfile import PREFIX, load_file, module_name
 from trainless.spaces.notation import format_pairs, parse_pairs
 from trainless.spaces.protocol import Space, require_arch
+from trainless.spaces.source import digest
 
 Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]
@@ -31,11 +31,14 @@ Chosen: TypeAlias = dict[str, Any]
 
 
 class Code:
-    """A function that is written as its name and a digest of its source, so that stored scores know it again."""
+    """A function that is written as its name and a digest of its code, so that stored scores know it again.
+
+    Another process takes the digest anew, of the code that it runs itself.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.digest = _digest(function)
+        self.digest = digest(function)
 
     def __repr__(self) -> str:
         return f"{self.function.__name__}#{self.digest}"
@@ -51,15 +54,6 @@ class Code:
 def _code_in_file(path: str, name: str) -> Code:
     file = Path(path)
     return Code(vars(sys.modules.get(module_name(file)) or _from_file(path))[name])
-
-
-def _digest(function: Callable[..., Any]) -> str:
-    """The first digits of the SHA-256 of the source, or of the name where there is no source."""
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        text = function.__qualname__
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.core.userfile import PREFIX
+from trainless.spaces.source import class_digest
 
 
 @runtime_checkable
@@ -125,10 +127,13 @@ def key(space: Space) -> str:
         'nb201(channels=8, cells=5)'
     """
     described: Any = space
+    own = (
+        f"#{class_digest(type(space))}" if type(space).__module__.startswith(PREFIX) else ""
+    )  # a class of a user's file
     if not dataclasses.is_dataclass(described):
-        return space.name
+        return f"{space.name}{own}"
     fields = [(field.name, getattr(space, field.name)) for field in dataclasses.fields(described) if field.init]
-    return f"{space.name}({', '.join(f'{name}={value!r}' for name, value in fields)})"
+    return f"{space.name}({', '.join(f'{name}={value!r}' for name, value in fields)}){own}"
 
 
 def require_arch(space: Space, arch: Arch) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainless.core.errors import InputError, TrainlessError
+from trainless.engine.outlet import printable
 from trainless.report import draw
 from trainless.search.searcher import Json, number
-from trainless.ui.places import printable
 from trainless.ui.progress import MEANINGS, Progress, Reader
 from trainless.ui.shelf import Desk
 from trainless.ui.table import Kept, Limit, Places, best_so_far, chosen, ordered, points
@@ -38,7 +38,7 @@ def clean(value: Any) -> Any:
 
 
 def listed(desk: Desk) -> Json:
-    """All runs with how far they are; one that cannot be read says why."""
+    """All runs with how far they are; one that cannot be read says why. What was skipped is named too."""
     runs = []
     for name in desk.shelf.names():
         try:
@@ -46,7 +46,7 @@ def listed(desk: Desk) -> Json:
                 runs.append(_brief(desk, name, reader))
         except TrainlessError as error:
             runs.append({"id": name, "problem": printable(str(error))})
-    return {"title": printable(desk.shelf.title), "runs": runs}
+    return {"title": printable(desk.shelf.title), "runs": runs, "skipped": clean(desk.shelf.skipped())}
 
 
 def _brief(desk: Desk, name: str, reader: Reader) -> Json:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,17 +20,6 @@ SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"
 LOCK = "lock"
 MOST, DEEPEST = 1000, 5
 _LOCKS = Path("/proc/locks")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    r"""Text without signs that move a terminal's cursor, colour it or turn the text around.
-
-    Example:
-        >>> printable("red\x1b[31m")
-        'red�[31m'
-    """
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def is_plain(path: Path) -> bool:
@@ -83,6 +71,21 @@ def runs_in(root: Path) -> dict[str, Path]:
         if len(found) == MOST:
             break
     return found
+
+
+def links_in(root: Path) -> list[str]:
+    """The links to folders in a folder and below it, by their place in it; they are not followed."""
+    top, found = root.resolve(), list[str]()
+    for folder in _walk(top, 0):
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(e.name for e in entries if e.is_symlink() and e.is_dir() and not e.name.startswith("."))
+        except OSError:
+            continue
+        found += [(folder / name).relative_to(top).as_posix() for name in names]
+        if len(found) >= MOST:
+            break
+    return found[:MOST]
 
 
 def _walk(folder: Path, depth: int) -> Iterator[Path]:

@@ -19,7 +19,7 @@ KEPT = 2000  # failures that are kept with their architecture
 MEANINGS: dict[State, str] = {
     "running": "a process works on it",
     "finished": "it came to its end",
-    "ended": "it stopped before its budget was used up: nothing more to ask, or interrupted",
+    "ended": "it stopped before all was done; nobody noted why",
     "stopped": "no process works on it: the same command goes on with it",
 }
 

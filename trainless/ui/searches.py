@@ -14,13 +14,13 @@ from trainless.core.damage import undamaged
 from trainless.core.errors import TrainlessError
 from trainless.engine.loop import Step
 from trainless.engine.measures import Outcome
+from trainless.engine.outlet import printable
 from trainless.engine.signals import scores_of, signal_for
 from trainless.ranking import registry as rankings
 from trainless.run.reporting import space_of
 from trainless.run.trajectory import step_of
 from trainless.search.searcher import Json
 from trainless.spaces.protocol import Space
-from trainless.ui.places import printable
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.sources import Source
 from trainless.ui.table import NOTHING, OK, Column, Floats, Table, table_of
@@ -140,17 +140,28 @@ class SearchReader:
             seconds,
             time_left(done, total, self._pace.rate, None if limit is None else limit - seconds) if going else math.nan,
             self._source.changed(),
-            f"{self._regions} regions pruned" if self._regions else "",
+            self._detail(going),
         )
+
+    def _detail(self, going: bool) -> str:
+        """What there is to say of it beside the numbers."""
+        said = [f"{self._regions} regions pruned"] if self._regions else []
+        ending = None if going else self._source.ending()
+        if ending is not None and not ending.concluded:
+            said.append(f"{ending.end}: {ending.reason}" if ending.reason else ending.end)
+        return "; ".join(said)
 
     def _state(self, total: int | None, limit: float | None) -> State:
         done, seconds = self._spent
         if self._source.running():
             return "running"
+        ending = self._source.ending()
+        if ending is not None:
+            return "finished" if ending.concluded else "stopped"
         if not self._published():
             return "stopped"
         used = (total is not None and done >= total) or (limit is not None and seconds >= limit)
-        return "finished" if used or self._source.concluded() else "ended"
+        return "finished" if used else "ended"
 
     def _published(self) -> str:
         """The leaderboard, where it has all candidates; the files of a copied folder may be of any age."""

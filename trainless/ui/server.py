@@ -11,10 +11,10 @@ from importlib import resources
 from typing import Annotated, Any
 
 from trainless.core.errors import InputError, TrainlessError
+from trainless.engine.outlet import printable
 from trainless.report.page import SCRIPT, STYLE
 from trainless.ui import answers
 from trainless.ui.guard import Guard
-from trainless.ui.places import printable
 from trainless.ui.shelf import Desk
 from trainless.ui.table import Kept, Limit
 

@@ -13,7 +13,7 @@ from trainless.engine.store import SqlStore
 from trainless.run.folder import CONFIGURATION
 from trainless.run.reporting import REPORT
 from trainless.ui.designs import DesignReader
-from trainless.ui.places import changed_at, is_plain, is_sweep, read_bytes, runs_in
+from trainless.ui.places import changed_at, is_plain, is_sweep, links_in, read_bytes, runs_in
 from trainless.ui.progress import Reader
 from trainless.ui.searches import SearchReader
 from trainless.ui.sources import FolderSource, StoreSource
@@ -32,6 +32,10 @@ class Shelf(Protocol):
 
     def names(self) -> list[str]:
         """The runs that are there now."""
+        ...
+
+    def skipped(self) -> list[str]:
+        """What may be a run and is not looked into."""
         ...
 
     def opened(self, name: str) -> Reader:
@@ -99,6 +103,10 @@ class FolderShelf:
         self._found = runs_in(self._root)
         return list(self._found)
 
+    def skipped(self) -> list[str]:
+        """Links to folders."""
+        return links_in(self._root)
+
     def _at(self, name: str) -> Path:
         """Looked up and never made into a path."""
         found = self._found.get(name) or runs_in(self._root).get(name)
@@ -148,6 +156,10 @@ class StoreShelf:
     def names(self) -> list[str]:
         """As the store has them now."""
         return [entry.name for entry in self._store.runs.all()]
+
+    def skipped(self) -> list[str]:
+        """A store has no links."""
+        return []
 
     def opened(self, name: str) -> Reader:
         """A search; designs and sweeps keep themselves in folders."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Protocol
 
 from trainless.core.errors import InputError
 from trainless.engine.store import RunEntry, SqlStore
+from trainless.run.ending import ENDING, Ending, read_ending
 from trainless.run.folder import CONFIGURATION, LEADERBOARD, TRAJECTORY, read_configuration
 from trainless.run.winners import RESULT
 from trainless.search.searcher import Json
@@ -17,7 +17,6 @@ from trainless.ui.places import changed_at, is_held, is_plain, read_bytes
 PORTION = 1 << 22  # bytes that are read at a time
 TAIL = 200  # bytes before the place where reading goes on, by which a trajectory that was replaced is known
 LINES = 5000
-SILENCE = 90.0  # seconds after which a run in a store that says nothing is taken for stopped
 
 
 class Source(Protocol):
@@ -43,8 +42,8 @@ class Source(Protocol):
         """Whether a process works on it."""
         ...
 
-    def concluded(self) -> bool:
-        """Whether somebody has noted that it came to its end."""
+    def ending(self) -> Ending | None:
+        """How its last session ended, where that was noted."""
         ...
 
     def changed(self) -> float:
@@ -93,8 +92,10 @@ class FolderSource:
     def running(self) -> bool:
         return is_held(self._folder)
 
-    def concluded(self) -> bool:
-        return is_plain(self._folder / RESULT)
+    def ending(self) -> Ending | None:
+        if is_plain(self._folder / ENDING):
+            return read_ending(read_bytes(self._folder / ENDING, 0, TAIL * 10).decode("utf-8", "replace"))
+        return Ending("finished") if is_plain(self._folder / RESULT) else None
 
     def changed(self) -> float:
         return max(changed_at(self._folder / name) for name in (CONFIGURATION, TRAJECTORY, LEADERBOARD))
@@ -107,7 +108,6 @@ class StoreSource:
         self._store, self._name = store, name
         self._lines = 0
         self._seen: RunEntry | None = None
-        self._final: tuple[str, int] = ("", 0)  # the last leaderboard, and how many lines there were when it came
 
     def configuration(self) -> Json:
         try:
@@ -129,26 +129,19 @@ class StoreSource:
         self._lines = 0
 
     def leaderboard(self) -> tuple[str, bool]:
-        return self._final[0], self._ended()
+        return (self._seen.leaderboard, bool(self._seen.ending)) if self._seen else ("", False)
 
     def running(self) -> bool:
-        """The store has no word for it that does not get in the way: it goes by when something was written."""
-        return time.time() - self.changed() < SILENCE and not self._ended()
+        return self._seen is not None and self._seen.running
 
-    def concluded(self) -> bool:
-        return False
+    def ending(self) -> Ending | None:
+        return read_ending(self._seen.ending) if self._seen else None
 
     def changed(self) -> float:
         return self._seen.changed if self._seen else 0.0
-
-    def _ended(self) -> bool:
-        """A leaderboard is written when a search ends; one that goes on has more lines than it then had."""
-        return bool(self._final[0]) and self._seen is not None and self._seen.lines <= self._final[1]
 
     def _entry(self) -> RunEntry:
         self._seen = self._store.runs.find(self._name)
         if self._seen is None:
             raise InputError(f"{self._store.shown} has no run {self._name!r}: trainless store list names them")
-        if self._seen.leaderboard != self._final[0]:
-            self._final = (self._seen.leaderboard, self._seen.lines)
         return self._seen

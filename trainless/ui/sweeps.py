@@ -16,16 +16,19 @@ from trainless.bench.journal import COLUMNS
 from trainless.bench.scorefile import ABSENT, ScoreFile, read_scores
 from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
+from trainless.engine.groups import began_at, exists
+from trainless.engine.outlet import printable
 from trainless.proxies.proxy import registry as proxies
 from trainless.run.reporting import space_of
 from trainless.search.searcher import Json
 from trainless.spaces.protocol import Space
-from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, printable, read_bytes
+from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
+SLACK = 2.0  # seconds by which the clocks of processes and of files may differ
 _WRITER = re.compile(r"journal-w(\d+)-\d+\.csv")
 _JOURNAL = re.compile(r"journal-[\w.-]+\.csv")
 _REMEDY = "delete it, and what it held is scored again"
@@ -211,14 +214,6 @@ def _status(held: dict[Pair, tuple[float, str]]) -> str:
 
 
 def _alive(journal: Path) -> bool:
-    """Whether the process of this machine that writes a journal lives."""
+    """Whether the process of this machine that writes a journal lives; one that began later is another."""
     found = _WRITER.fullmatch(journal.name)
-    if found is None:
-        return False
-    try:
-        os.kill(int(found[1]), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    return found is not None and exists(int(found[1])) and began_at(int(found[1])) <= changed_at(journal) + SLACK

@@ -4,13 +4,21 @@ import { ago, ask, bar, count, duration, figure, h, link, pace, put, state } fro
 
 const chosen = new Set();
 
+// Links may lead out of the folder that is served, so they are named and not followed.
+function leftOut(links) {
+  const more = links.length > 5 ? ` and ${(links.length - 5).toLocaleString("en")} more` : "";
+  const named = links.slice(0, 5).join(", ") + more;
+  return `Not shown, because ${links.length === 1 ? "it is a link" : "they are links"} to another folder: ${named}. Serve that folder itself to see its runs.`;
+}
+
 export function listPage() {
   const heading = h("h1", null, "Runs"), where = h("p", { class: "sub" }), list = h("ul", { class: "runs" });
   put(where, "Reading…");
   const compare = h("button", { class: "main", disabled: true, click: () => { location.hash = link("compare", { id: [...chosen] }); } }, "Compare");
   const search = h("input", { type: "search", placeholder: "Find a run", "aria-label": "Find a run", input: () => draw() });
   const top = h("div", { class: "top" }, heading, h("div", { class: "push controls" }, search, compare));
-  const element = h("div", null, top, where, list);
+  const skipped = h("p", { class: "sub", hidden: true });
+  const element = h("div", null, top, where, list, skipped);
   let runs = [], before = "";
 
   function choose(id, on) {
@@ -53,6 +61,8 @@ export function listPage() {
     choose(null, false);
     const now = JSON.stringify(found);
     put(where, found.title);
+    skipped.hidden = !found.skipped.length;
+    put(skipped, leftOut(found.skipped));
     if (now !== before || !list.children.length) { before = now; draw(); }
     return runs.some((run) => run.progress && run.progress.state === "running") ? 1500 : 4000;
   }

@@ -1,0 +1,73 @@
+"""A worker and whatever it starts, as one group of processes that ends together.
+
+A network definition or a proxy of the user's may start processes of its own. Killing the worker alone would leave them
+behind, so each worker is the leader of a session: no Ctrl-C of the terminal reaches it, and one signal reaches all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+
+def lead_group() -> None:
+    """In a worker: make this process the leader of a session, which everything that it starts belongs to."""
+    os.setsid()
+
+
+def kill_group(process: BaseProcess) -> None:
+    """Kill a worker, dead or alive, with everything that it started.
+
+    A number that the system has given to another process since is left alone. That cannot be where any process of the
+    group lives: until then no other gets the leader's number.
+    """
+    pid = process.pid
+    if pid is None:
+        return
+    if process.is_alive():
+        _kill(pid)
+        process.kill()  # where it had not become a leader yet
+    elif not exists(pid):
+        _kill(pid)
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # nobody is left
+
+
+def exists(pid: int) -> bool:
+    """Whether this machine has a process of this number.
+
+    Example:
+        >>> exists(os.getpid())
+        True
+    """
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def began_at(pid: int) -> float:
+    """When a process of this machine began, in seconds since 1970; 0 where the system does not say.
+
+    Example:
+        >>> import time
+        >>> 0 <= began_at(os.getpid()) <= time.time() + 1
+        True
+    """
+    with suppress(OSError, IndexError, ValueError, StopIteration):
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        lines = Path("/proc/stat").read_text().splitlines()
+        booted = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
+    return 0.0
