@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ from trainless.bench.correlate import board, columns_of_csv, columns_of_sweep, o
 from trainless.bench.evidence import Column, Evidence, Missing, places
 from trainless.bench.export import to_csv
 from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.own import judge_proxy
+from trainless.bench.own import Judged, judge_proxy
 from trainless.bench.plan import Plan
 from trainless.bench.scorefile import ScoreFile
-from trainless.bench.sheet import Sheet
+from trainless.bench.sheet import Share, Sheet, shown
 from trainless.bench.tables.table import Key, Table
 from trainless.core.errors import InputError
 from trainless.spaces.moves import arch_at
@@ -50,7 +51,7 @@ def test_a_csv_by_number_and_by_notation_is_the_same_column(tmp_path: Path, tabl
     np.testing.assert_array_equal(one.values, other.values)
     assert one.asked.sum() == 20
     sheet = board({"mine": one}, ACCURACY, np.full(40, True), title="t", draws=20)
-    row = dict(zip(sheet.columns, sheet.rows[0], strict=True))
+    (row,) = json.loads(sheet.json())["rows"]
     assert row["spearman"] == pytest.approx(stats.spearmanr(scores, ACCURACY[:20])[0])
     assert row["kendall"] == pytest.approx(stats.kendalltau(scores, ACCURACY[:20])[0])
     assert "20 networks that every column has, of 40" in sheet.notes[0]
@@ -61,7 +62,7 @@ def test_failures_are_counted_in_one_row_and_left_out_in_the_other(tmp_path: Pat
     path = write(tmp_path / "a.csv", [["arch_index", "mine"], *([i, s] for i, s in enumerate(scores))])
     column = columns_of_csv(path, "arch_index", ["mine"], table)["mine"]
     sheet = board({"mine": column}, ACCURACY[::-1].copy(), np.full(40, True), title="t", draws=0)
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    rows = json.loads(sheet.json())["rows"]
     assert [row["failures"] for row in rows] == ["last", "out"]
     assert rows[1]["spearman"] == pytest.approx(-1)
     low = np.array([-1, -1, *range(2, 40)])
@@ -149,6 +150,102 @@ def test_pictures_are_written_and_are_the_same_each_time(tmp_path: Path) -> None
         pairs(tmp_path / "pairs.xyz", np.array([0.1]), np.array([0.2]), label="ρ")
 
 
+STATISTICS = (
+    *("spearman", "kendall", "ndcg_1000", "spearman_top10%", "kendall_top10%", "top10%_in_top10%", "top64_in_top5%"),
+    *("best_of_100", "best_of_1000", "regret"),
+)
+
+
+def scored(count: int, seeds: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(8)
+    accuracy = rng.normal(80, 5, count)
+    return accuracy + rng.normal(0, 5, (seeds, count)), accuracy
+
+
+def test_every_statistic_is_listed_with_its_value_and_interval() -> None:
+    count = 1200
+    scores, accuracy = scored(count)
+    column = Column(scores, np.full(count, True))
+    sheet = board({"mine": column}, accuracy, np.full(count, True), title="t", draws=50)
+    (row,) = json.loads(sheet.json())["rows"]
+    by_score, by_truth = np.argsort(-scores[0]), np.argsort(-accuracy)
+    top = by_truth[:120]
+    chance = {k: [math.comb(count - 1 - i, k - 1) / math.comb(count, k) for i in range(count)] for k in (100, 1000)}
+    best = {k: sum(p * accuracy[at] for p, at in zip(chance[k], by_score, strict=True)) for k in chance}
+    spread = {
+        k: math.sqrt(sum(p * (accuracy[at] - best[k]) ** 2 for p, at in zip(chance[k], by_score, strict=True)))
+        for k in chance
+    }
+    gains, places = 2**accuracy - 1, np.log2(np.arange(2, 1002))
+    expected = {
+        "spearman": stats.spearmanr(scores[0], accuracy).statistic,
+        "kendall": stats.kendalltau(scores[0], accuracy).statistic,
+        "ndcg_1000": (gains[by_score[:1000]] / places).sum() / (gains[by_truth[:1000]] / places).sum(),
+        "spearman_top10%": stats.spearmanr(scores[0, top], accuracy[top]).statistic,
+        "kendall_top10%": stats.kendalltau(scores[0, top], accuracy[top]).statistic,
+        "top10%_in_top10%": len({*by_score[:120]} & {*top}) / 120,
+        "top64_in_top5%": len({*by_score[:64]} & {*by_truth[:60]}),
+        "best_of_100": best[100],
+        "best_of_1000": best[1000],
+        "regret": accuracy.max() - accuracy[by_score[0]],
+    }
+    assert tuple(expected) == STATISTICS
+    for name, value in expected.items():
+        assert row[name] == pytest.approx(value), name
+        assert row[f"{name}_low"] <= row[f"{name}_high"], name
+    assert [row[f"best_of_{k}_std"] for k in (100, 1000)] == pytest.approx([spread[100], spread[1000]])
+    assert (row["coverage"], row["coverage_count"], row["coverage_of"]) == (1, 1200, 1200)
+    for name in STATISTICS:
+        assert f"| {name} |" in sheet.markdown()
+    assert next(csv.DictReader(io.StringIO(sheet.csv())))["regret_high"] == str(row["regret_high"])
+
+
+def test_unfolded_every_estimate_has_a_line_of_its_own() -> None:
+    scores, accuracy = scored(150, seeds=2)
+    scores[1, 7] = np.nan
+    sheet = board({"mine": Column(scores, np.full(150, True))}, accuracy, np.full(150, True), title="t", draws=10)
+    lines = sheet.unfolded()
+    assert lines.columns[3:] == ("coverage", "statistic", "value", "low", "high", "± std", "± over seeds")
+    assert [line[4] for line in lines.rows] == [*STATISTICS, *STATISTICS]  # failures last, and out
+    assert lines.rows[0][:3] == ("mine", "last", 2)
+    assert lines.cells()[0][3] == "299 of 300"
+    assert lines.rows[10][:2] == ("mine", "out")
+    low = np.where(np.isnan(scores), -1e9, scores)
+    each = [stats.kendalltau(row, accuracy).statistic for row in low]
+    assert lines.rows[1][5] == pytest.approx(np.mean(each))
+    assert lines.rows[1][9] == pytest.approx(np.std(each))
+    assert "Not covered: best_of_1000 (there are fewer than 1,000 networks)." in lines.notes
+
+
+def test_nearly_all_is_never_shown_as_all() -> None:
+    assert Share(15_624, 15_625).shown() == "15,624 of 15,625"
+    assert shown(Share(9_999, 10_000)) == "9,999 of 10,000"
+    scores, accuracy = scored(3000)
+    scores[0, 5] = np.nan
+    sheet = board({"mine": Column(scores, np.full(3000, True))}, accuracy, np.full(3000, True), title="t", draws=0)
+    assert "| mine | last | 1 | 2,999 of 3,000 |" in sheet.markdown()
+    assert "2,999 of 3,000" in sheet.shortened().cells()[0]
+    assert math.isnan(Share(0, 0).value)
+
+
+def test_twins_are_counted_and_explained() -> None:
+    canonical = tuple(dict.fromkeys(SPACE.format(SPACE.canonical(SPACE.parse(arch))) for arch in ARCHS))
+    archs = tuple(dict.fromkeys([*ARCHS, *canonical]))
+    codes = np.zeros((len(canonical), 1, 1), np.uint16)
+    file = ScoreFile(canonical, ("mse",), (0,), np.random.default_rng(0).normal(size=codes.shape), codes)
+    columns = columns_of_sweep(file, ["mse"], Table("toy", "nb201", archs, {}))
+    own, accuracy, everything = len(canonical), np.linspace(60, 94, len(archs)), np.full(len(archs), True)
+    notes = board(columns, accuracy, everything, title="t", draws=0).notes
+    assert any(f"{own} of them were scored themselves; {len(archs) - own} have a twin's" in note for note in notes)
+    alone = {"mse": Column(columns["mse"].values, columns["mse"].asked)}
+    assert not any("twin" in note for note in board(alone, accuracy, everything, title="t", draws=0).notes)
+
+
+def spearman_of_snip(judged: Judged) -> float:
+    rows = json.loads(judged.sheet.json())["rows"]
+    return next(row["spearman"] for row in rows if row["scores"] == "snip")
+
+
 @pytest.mark.slow
 def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, data_dir: Path) -> None:
     mine = tmp_path / "my_file.py"
@@ -165,10 +262,26 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
         evidence, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
     )
     rows = {row[0]: row for row in judged.sheet.rows}
-    same = [np.array(rows[name][4:], np.float64) for name in ("my_parameters", "params")]
-    np.testing.assert_array_equal(*same)  # the same quantity has the same statistics
+    same = [repr(rows[name][4:]) for name in ("my_parameters", "params")]
+    assert same[0] == same[1]  # the same quantity has the same statistics
     assert set(rows) == {"my_parameters", "params", "snip"}
     assert judged.chosen.sum() == 12
+    assert "Built-in scores were computed on the same networks and inputs (no scores of nb201" in judged.sheet.notes[3]
+    archs = evidence.table("nb201").archs
+    full = {"space": "nb201(channels=16, cells=5)", "proxies": {"snip": {"higher_is_better": True}}}
+    values = np.arange(len(archs), dtype=float)[:, None, None]
+    codes = np.zeros(values.shape, np.uint16)
+    ScoreFile(archs, ("snip",), (0,), values, codes, settings=full).write(tmp_path / "nb201.npz")
+    options = {"sample": 12, "against": "snip", "plan": plan, "draws": 0}
+    stored = judge_proxy(Evidence(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", **options)
+    assert stored.sheet.notes[0] == (
+        "NOT LIKE FOR LIKE: my_parameters was scored on nb201(channels=4, cells=1), the built-in proxies on"
+        " nb201(channels=16, cells=5), whose scores are stored. --rescore scores them all on the same networks."
+    )
+    again = judge_proxy(Evidence(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", rescore=True, **options)
+    assert not any("NOT LIKE" in note for note in again.sheet.notes)
+    found = [spearman_of_snip(each) for each in (judged, again, stored)]
+    assert found[0] == found[1] != found[2]
     with pytest.raises(InputError, match="a sample of 3 was given"):
         judge_proxy(evidence, f"{mine}:my_parameters", tmp_path / "x", sample=3)
 

@@ -17,6 +17,7 @@ from trainless.bench.papers.searched import Guided
 from trainless.bench.papers.sources import Absent, Against, Chance, Known, Ours, Ranked
 from trainless.bench.render import Page, render
 from trainless.bench.scorefile import ScoreFile
+from trainless.bench.sheet import Share, joined
 from trainless.bench.statistics import MEANINGS, Estimate
 from trainless.bench.tables import peer_scores, table
 from trainless.core.errors import UnknownName
@@ -84,11 +85,21 @@ def test_the_papers_are_run_on_the_scores_of_others(evidence: Evidence) -> None:
     assert theirs["difference"] == pytest.approx(theirs["ours"] - 0.87)
     assert theirs["low"] < theirs["ours"] < theirs["high"]
     assert theirs["failures last"] < 0.1
-    assert theirs["coverage"] == pytest.approx(9226 / 15625)
+    assert theirs["coverage"] == Share(9226, 15625)
     ours = next(row for row in rows if row["row"].startswith("epsilon, ours"))
     assert ours["ours"] is None
     assert ours["note"] == "no data here: epsilon is not among the stored scores of nb201"
     assert "8 of 16 figures have no data here" in sheet.notes[1]
+
+
+def test_a_missing_table_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINLESS_DATA", str(tmp_path))
+    sheets = [compare(each, Evidence(tmp_path), draws=0) for each in find("vkdnw")]
+    assert sum(len(sheet.rows) for sheet in sheets) > 165
+    nb201 = {row[-1] for sheet in sheets for row in sheet.rows if "nb201" in str(row[-1])}
+    assert nb201 <= {"no data here: no table nb201", "no data here: no stored scores of nb201"}
+    assert sum("nb201_all.csv.gz is not in the data directory" in note for note in sheets[0].notes) == 1
+    assert joined(sheets).count("nb201_all.csv.gz is not in the data directory") == 1
 
 
 def test_our_side_of_vkdnws_table_1_on_suite_zeros_scores(evidence: Evidence) -> None:
@@ -180,7 +191,7 @@ def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, mon
     said: list[str] = []
     render(evidence, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
     text = (tmp_path / "results.md").read_text()
-    assert "| naswot | last | 1 | 1.000 |" in text
+    assert "| naswot | last | 1 | 9,445 of 9,445 |" in text
     assert "no scores of darts are stored here" in text
     assert "| epsilon, the authors' scores | cifar10 | test | 0.870 → 0.869 (0.005 counted) |" in text
     assert "![" in text

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.metrics import ndcg_score
 
 from trainless.bench.correlation import at_top, kendall, spearman
-from trainless.bench.order import order_of, sample_of
+from trainless.bench.order import order_of, running, sample_of
 from trainless.bench.selection import best_of, draw_best_of, ndcg, regret, top_hits, top_overlap
 from trainless.bench.statistics import MEANINGS, evaluate, evaluate_all
 from trainless.core.errors import InputError
@@ -53,6 +53,43 @@ def test_correlations_of_a_draw_are_scipys_on_the_repeated_networks(case) -> Non
             continue
         assert spearman(sample)[draw] == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
         assert kendall(sample)[draw] == pytest.approx(stats.kendalltau(one, other).statistic, abs=1e-12)
+
+
+def test_draws_in_single_precision_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(9)
+    accuracy = rng.normal(90, 3, 2500).round(1)
+    scores = (accuracy + rng.normal(0, 3, 2500)).round(2)
+    scores[:300] = -1e9
+    counts = np.stack([np.bincount(rng.integers(2500, size=2500), minlength=2500) for _ in range(3)], axis=1)
+    sample = sample_of(scores, accuracy, counts.astype(np.float32))
+    for draw, times in enumerate(counts.T):
+        one, other = np.repeat(scores, times), np.repeat(accuracy, times)
+        top = other >= np.sort(other)[::-1][len(other) // 10 - 1]
+        assert spearman(sample)[draw] == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-6)
+        assert kendall(sample)[draw] == pytest.approx(stats.kendalltau(one, other).statistic, abs=1e-6)
+        expected = stats.kendalltau(one[top], other[top]).statistic
+        assert kendall(at_top(sample, 0.1))[draw] == pytest.approx(expected, abs=1e-6)
+        assert regret(sample)[draw] == pytest.approx(other.max() - other[one == one.max()].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (10, 2), (17, 5), (100, 4)])
+def test_running_sums_are_numpys(shape: tuple[int, int]) -> None:
+    values = np.random.default_rng(0).integers(9, size=shape).astype(float)
+    np.testing.assert_array_equal(running(values), np.cumsum(values, axis=0))
+
+
+def test_best_of_draws_with_unequal_numbers_of_networks() -> None:
+    accuracy, scores = np.array([50.0, 60.0, 90.0, 80.0]), np.array([1.0, 5.0, 3.0, 5.0])
+    counts = np.array([[1, 0, 2, 1], [2, 2, 1, 1], [0, 0, 1, 0]])
+    mean, deviation = best_of(sample_of(scores, accuracy, counts.T.astype(float)), 2)
+    for draw, times in enumerate(counts):
+        drawn = np.repeat(np.arange(4), times)
+        picks = []
+        for pair in itertools.combinations(drawn, 2):
+            best = [at for at in pair if scores[at] == scores[list(pair)].max()]
+            picks += [accuracy[at] for at in best] * (2 // len(best))
+        assert math.isnan(mean[draw]) if not picks else mean[draw] == pytest.approx(np.mean(picks))
+        assert math.isnan(deviation[draw]) if not picks else deviation[draw] == pytest.approx(np.std(picks))
 
 
 def test_kendall_of_many_networks_with_a_giant_tie() -> None:
@@ -235,9 +272,11 @@ def test_mistakes_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_a_minute_on_two_cores_is_enough_for_30_proxies() -> None:
+def test_a_minute_on_two_cores_is_enough_for_30_proxies_with_failures() -> None:
     rng = np.random.default_rng(7)
     accuracy = rng.normal(85, 8, 15_625).round(2)
+    scores = accuracy + rng.normal(0, 5, 15_625)
+    scores[:300] = np.nan  # so that both versions are computed
     began = time.process_time()
-    evaluate_all({"one": accuracy + rng.normal(0, 5, 15_625)}, accuracy, workers=1)
+    evaluate_all({"one": scores}, accuracy, workers=1)
     assert time.process_time() - began < 60 * 2 / 30

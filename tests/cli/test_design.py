@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from trainless.cli.app import run
+from trainless.core.task import Rows
 from trainless.learn.files import load_predictor
 from trainless.run import presets
 from trainless.run.presets import Preset
@@ -100,6 +102,64 @@ def test_mistakes_are_one_line(trainless: Callable[..., Any], made: tuple[Path, 
         assert answer.code == 2, arguments
         assert words in answer.err
         assert len(answer.err.strip().splitlines()[-1]) < 400
+
+
+@pytest.mark.slow
+def test_a_large_file_of_signals_is_never_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every read of the mapped file is seen; none is more than a quarter of it, and no part is held in memory."""
+    rows, length = 60_000, 600
+    file = np.lib.format.open_memmap(tmp_path / "signals.npy", mode="w+", dtype=np.int16, shape=(rows, length + 1))
+    y = np.arange(rows) % 2
+    file[:, :8] = np.random.default_rng(0).normal(size=(rows, 8)) * 100 + 50 * y[:, None]
+    file[:, -1] = y
+    file.flush()
+    del file
+    reads: list[int] = []
+    plain = Rows.__getitem__
+
+    def seen(self: Rows, key: Any) -> Any:
+        found = plain(self, key)
+        reads.append(found.size)
+        return found
+
+    monkeypatch.setattr(Rows, "__getitem__", seen)
+    monkeypatch.setattr("trainless.learn.feed.EPOCH", 2000)
+    few = ("--evaluations", "3", "--members", "1", "--epochs", "1", "--baseline", "0")
+    thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json", "--preset", "tiny-cli")
+    assert run(("design", str(tmp_path / "signals.npy"), "--out", str(tmp_path / "run"), *few, *thin)) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert sum(summary["task"]["samples"].values()) == rows
+    assert sum(reads) > rows * length  # the checks and the fingerprint do see all of it, piece by piece
+    assert max(reads) < rows * length / 4
+    shown = np.load(tmp_path / "run" / "shown.npz")
+    assert sum(shown[name].size for name in shown.files) < rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("preset", "methods"), [("teacup", ("rl", "genetic", "prune")), ("thorough", ("rl", "genetic"))]
+)
+def test_the_larger_presets_complete(
+    preset: str, methods: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run of each method and few of everything; the rest is the preset's own."""
+    small = f"small-{preset}"
+    if small not in presets.registry:
+        own = presets.registry[preset]
+        pruning = {**own.searcher_args, "prune": {**own.searcher_args.get("prune", {}), "number": 3}}
+        presets.registry.add(small, replace(own, name=small, searches=1, methods=methods, searcher_args=pruning))
+    few = ("--evaluations", "6", "--members", "3", "--epochs", "1", "--baseline", "1")
+    thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json")
+    out = tmp_path / "run"
+    assert run(("design", "digits", "--out", str(out), "--preset", small, *few, *thin)) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert [search["name"] for search in summary["searches"]] == [f"{method}-00" for method in methods]
+    assert [member["search"] for member in summary["members"]].count("single") == 1
+    assert summary["test"]["single"]["size"] == 1
+    assert len(load_predictor(out).nets) == 3
+    assert "<svg" in (out / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -11,7 +12,10 @@ import pytest
 
 import trainless as tl
 from tests.cli.conftest import Answer
+from trainless.cli.score_ranking import rank
+from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
+from trainless.ranking import registry
 from trainless.spaces.nb201 import NasBench201
 
 Call = Callable[..., Answer]
@@ -210,7 +214,57 @@ def test_no_score_at_all_for_a_reason_of_the_machine_is_exit_code_1(
     assert "trainless: there is no score at all: this machine failed: RuntimeError: DefaultCPU" in answer.err
 
 
+def test_a_ranking_puts_architectures_in_order_with_its_ingredients(trainless: Call) -> None:
+    others = (ARCH, SKIPS, ARCH.replace("none~1", "nor_conv_3x3~1"))
+    answer = trainless(*SMALL, *others, "--ranking", "vkdnw-single", "--json")
+    found = json.loads(answer.out)
+    pairs = {row["candidate"]: row["values"] for row in found["ranked"]}
+    order = sorted(others, key=lambda arch: (pairs[arch]["layers"], pairs[arch]["vkdnw"] or 0), reverse=True)
+    assert [row["candidate"] for row in found["ranked"]] == order
+    assert [row["rank"] for row in found["ranked"]] == [1, 2, 3]
+    assert {row["proxy"] for row in found["scores"]} == {"layers", "vkdnw"}  # what it needs, and nothing else
+    given = {(row["candidate"], row["proxy"]): row["value"] for row in found["scores"]}
+    assert all(given[arch, proxy] == value for arch, both in pairs.items() for proxy, value in both.items())
+    terminal = trainless(*SMALL, *others, "--ranking", "vkdnw-single").out
+    assert terminal.index(order[0]) < terminal.index(order[1]) < terminal.index(order[2])
+    assert "ingredients: value (place)" in terminal
+    trainless(*SMALL, *others, "--ranking", "vkdnw-single", "--proxies", "params", "--csv", "ranked.csv")
+    with Path("ranked.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["candidate"] for row in rows] == order
+    assert [float(row["layers"]) for row in rows] == [pairs[arch]["layers"] for arch in order]
+
+
+def test_a_silenced_ingredient_is_named() -> None:
+    values = {"flops": range(20), "synflow": range(20), "jacov": range(20, 0, -1)}
+    records = [
+        Record(f"net{place}", proxy, float(value), True)
+        for proxy in registry["trainless-label-free"].proxies
+        for place, value in enumerate(values.get(proxy, range(20)))
+    ]
+    found = rank("trainless-label-free", Scores(records))
+    assert found.silenced == ("jacov",)
+    assert found.notes == ("Silenced, because they contradict the others on these candidates: jacov.",)
+    assert [place.candidate for place in found.places] == [f"net{place}" for place in range(19, -1, -1)]
+    assert found.places[0].ranks == {proxy: 20 if proxy == "jacov" else 1 for proxy in found.higher_is_better}
+    few = rank("trainless-label-free", Scores([each for each in records if each.candidate in ("net1", "net2")]))
+    assert few.silenced == ()
+    assert "fewer than 16 candidates" in few.notes[0]
+
+
+def test_a_candidate_without_a_score_is_last_and_has_its_reason() -> None:
+    parts = {"length": 2.0, "loss_ntk": 3.0, "loss_synflow": 1.0, "zico": 4.0}
+    records = [Record(net, proxy, value, True) for net in "ab" for proxy, value in parts.items()]
+    records[3] = Record("a", "zico", math.nan, True, "no gradient")
+    found = rank("teacup", Scores(records))
+    assert [(place.candidate, place.rank) for place in found.places] == [("b", 1), ("a", 2)]
+    assert math.isnan(found.places[1].value)
+    assert found.notes == ("a has no zico: no gradient.",)
+
+
 BAD = [
+    ((*SMALL, ARCH, "--ranking", "vkdnw-agg"), "--ranking was given with 1 candidate; expected two or more"),
+    ((*SMALL, ARCH, SKIPS, "--ranking", "vkdnw_agg"), "did you mean 'vkdnw-agg'"),
     ((*SMALL, ARCH, "--task", ""), "--task '' was given; expected a value"),
     ((*SMALL, ARCH, "--store", ""), "--store '' was given; expected a value"),
     ((*SMALL, ARCH, "--proxies", ""), "--proxies '' was given; expected a value"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from trainless.bench.evidence import Column, Evidence, Floats, Mask, column_of, places
 from trainless.bench.scorefile import ScoreFile, read_scores
-from trainless.bench.sheet import Sheet, Value
-from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
+from trainless.bench.sheet import Interval, Share, Sheet, Value
+from trainless.bench.statistics import MEANINGS, Estimate, Evaluation, evaluate_all
 from trainless.bench.tables import Table
 from trainless.core.errors import InputError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEYS = ("arch_index", "arch_str")
-BRIEF = ("scores", "failures", "coverage", "spearman", "kendall", "ndcg_1000", "best_of_1000")
-LISTED = ("spearman", "kendall", "ndcg_1000", "spearman_top10%", "top10%_in_top10%", "best_of_1000", "regret")
+BRIEF = ("scores", "failures", "coverage", "spearman", "kendall", "ndcg_1000", "best_of_1000", "regret")
+LISTED = tuple(name for name in MEANINGS if not name.endswith("_std"))
 
 
 def columns_of_csv(
@@ -100,7 +100,7 @@ def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -
 def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, Column]:
     """Columns of a sweep's file; an arch that is not there has its canonical twin's scores."""
     rows = places(file.archs, table)
-    return {name: column_of(file, name, rows) for name in names}
+    return {name: column_of(file, name, rows, table) for name in names}
 
 
 def open_columns(path: str, column: str, key: str, table: Table, where: str = "") -> dict[str, Column]:
@@ -147,7 +147,7 @@ def board(
         draws=draws,
     )
     order = sorted(judged, key=lambda pair: -np.nan_to_num(pair[0].statistics["spearman"].value, nan=-2.0))
-    header = ("scores", "failures", "seeds", "coverage", *_headed())
+    header = ("scores", "failures", "seeds", "coverage", *LISTED)
     rows = tuple(_row(one) for pair in order for one in (pair if pair[0].coverage < 1 else pair[:1]))
     covered = f"Judged on the {int(chosen.sum()):,} networks that every column has, of {int(within.sum()):,}"
     if chosen.sum() < within.sum():
@@ -156,28 +156,65 @@ def board(
         f"{covered}; intervals are 95 % by {draws} bootstrap draws over networks and seeds.",
         "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"
         " do. A column without failures has one row.",
+        *_not_covered(rows, accuracy[chosen]),
+        *_twins(columns.values(), chosen),
     )
     return Sheet(title, header, rows, (*about, *notes), BRIEF)
 
 
-def _headed() -> list[str]:
-    wide = ("spearman", "kendall")
-    return [part for name in LISTED for part in ((name, f"{name}_low", f"{name}_high") if name in wide else (name,))]
-
-
 def _row(one: Evaluation) -> tuple[Value, ...]:
-    values: list[Value] = [one.name, one.failures, one.seeds, one.coverage]
-    for name in LISTED:
-        estimate = one.statistics[name]
-        values.append(estimate.value)
-        if name in ("spearman", "kendall"):
-            values += [estimate.low, estimate.high]
-    return tuple(values)
+    return (
+        *(one.name, one.failures, one.seeds, Share(one.scored, one.asked)),
+        *(_cell(one.statistics, name, one.seeds) for name in LISTED),
+    )
+
+
+def _cell(found: Mapping[str, Estimate], name: str, seeds: int) -> Interval:
+    one, deviation = found[name], found.get(f"{name}_std")
+    std = None if deviation is None else deviation.value
+    return Interval(one.value, one.low, one.high, std, one.seed_std if seeds > 1 else None)
+
+
+def _twins(columns: Iterable[Column], chosen: Mask) -> tuple[str, ...]:
+    """How many networks have a score that was not computed on themselves, and what that means."""
+    found = [column.twins for column in columns if column.twins is not None]
+    count = int((np.logical_or.reduce(found) & chosen).sum()) if found else 0
+    if not count:
+        return ()
+    return (
+        f"{int(chosen.sum()) - count:,} of them were scored themselves; {count:,} have a twin's score in some column:"
+        " of networks that compute the same function, and differ only in parts that change nothing, one was scored for"
+        " all.",
+    )
+
+
+def _not_covered(rows: Sequence[Sequence[Value]], accuracy: Floats) -> tuple[str, ...]:
+    """Which statistics have no value, and why."""
+    reasons = {
+        "ndcg_1000": (accuracy.min() < 0 or accuracy.max() > 100, "the truth is not a percentage"),
+        **{
+            f"best_of_{count}": (len(accuracy) < count, f"there are fewer than {count:,} networks")
+            for count in (100, 1000)
+        },
+    }
+    told = []
+    for place, name in enumerate(LISTED, len(rows[0]) - len(LISTED)):
+        empty = [str(row[0]) for row in rows if np.isnan(_number(row[place]))]
+        holds, reason = reasons.get(name, (False, ""))
+        if empty:
+            why = reason if holds else f"its networks are too few or all equal: {', '.join(dict.fromkeys(empty))}"
+            told.append(f"{name} ({why})")
+    return (f"Not covered: {'; '.join(told)}.",) if told else ()
+
+
+def _number(value: Value) -> float:
+    return value.value if isinstance(value, Interval) else np.nan
 
 
 def meanings() -> tuple[str, ...]:
     """What the columns of a board mean, one line each."""
-    return tuple(f"{name}: {MEANINGS[name]}." for name in LISTED)
+    exact = "; ± its deviation over such draws, both exact: the limit of the papers' 500 draws"
+    return tuple(f"{name}: {MEANINGS[name]}{exact if f'{name}_std' in MEANINGS else ''}." for name in LISTED)
 
 
 def stored_columns(evidence: Evidence, table: str, names: Sequence[str] = ()) -> dict[str, Column]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,9 +11,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.order import Counted, Floats, Ints, Order, Sample, order_of
+from trainless.bench.order import Counted, Floats, Ints, Order, Sample, added, order_of
 
 Signs: TypeAlias = npt.NDArray[np.float32]
+_ROWS = 256
 
 
 def spearman(sample: Sample) -> Floats:
@@ -24,18 +26,24 @@ def spearman(sample: Sample) -> Floats:
         array([0.5])
     """
     one, other = _centred_ranks(sample.by_score), _centred_ranks(sample.by_truth)
-    left = one[sample.scores.group]
-    left *= sample.weights
-    covariance = np.einsum("nd,nd->d", left, other[sample.truth.group])
-    squares = [
-        np.einsum("gd,gd,gd->d", ranks, ranks, by.sizes)
-        for ranks, by in ((one, sample.by_score), (other, sample.by_truth))
-    ]
-    return _ratio(covariance, np.sqrt(squares[0] * squares[1]))
+    theirs = sample.weights * (
+        other if sample.truth.untied and sample.truth.listed else other.take(sample.truth.group, axis=0)
+    )
+    squares = [_products(ranks * ranks, by.sizes) for ranks, by in ((one, sample.by_score), (other, sample.by_truth))]
+    return _ratio(_products(one, sample.by_score.sums(theirs)), np.sqrt(squares[0] * squares[1]))
 
 
 def _centred_ranks(by: Counted) -> Floats:
-    return (by.begins + by.ends - by.total) / 2
+    ranks = by.ends * 2
+    ranks -= by.sizes
+    ranks -= by.total
+    return ranks
+
+
+def _products(one: Floats, other: Floats) -> Floats:
+    """Σ one · other of each draw, a few rows at a time so that single precision is enough."""
+    parts = [np.einsum("nd,nd->d", one[at : at + _ROWS], other[at : at + _ROWS]) for at in range(0, len(one), _ROWS)]
+    return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -55,8 +63,9 @@ def kendall(sample: Sample) -> Floats:
         >>> kendall(sample_of(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])))
         array([0.33333333])
     """
-    pairs = sample.by_score.total * (sample.by_score.total - 1) / 2
-    strict = [pairs - (by.sizes * (by.sizes - 1) / 2).sum(axis=0) for by in (sample.by_score, sample.by_truth)]
+    total = sample.by_score.total.astype(np.float64)
+    pairs = total * (total - 1) / 2
+    strict = [pairs - (_products(by.sizes, by.sizes) - total) / 2 for by in (sample.by_score, sample.by_truth)]
     return _ratio(_concordance(sample), np.sqrt(np.maximum(strict[0], 0) * np.maximum(strict[1], 0)))
 
 
@@ -65,29 +74,36 @@ class _Blocks:
     """What the pairs of two orders are cut into; the same for all draws.
 
     Attributes:
-        rows: For each bin of scores, its networks by their bins of truth, which bins those are and where each starts.
-        width: Number of bins of truth.
-        dense: Sets of networks that share a bin, with the sign of each pair: 1 concordant, −1 discordant, 0 neither.
+        shape: Number of bins of scores and of truth.
+        members: The networks by their bins of scores, and within by their bins of truth.
+        starts: Where each pair of bins starts among the members.
+        by_score: The networks of each bin of scores, from and to in their order, with the sign of each pair: 1
+            concordant, −1 discordant, 0 neither.
+        by_truth: Those of each bin of truth, the pairs of ``by_score`` left out.
     """
 
-    rows: tuple[tuple[Ints, Ints, Ints], ...]
-    width: int
-    dense: tuple[tuple[Ints, Signs], ...]
+    shape: tuple[int, int]
+    members: Ints
+    starts: Ints
+    by_score: tuple[tuple[slice, Signs], ...]
+    by_truth: tuple[tuple[slice, Signs], ...]
 
 
 @functools.lru_cache(maxsize=8)
 def _blocks(scores: Order, truth: Order) -> _Blocks:
     size = max(1, math.isqrt(len(scores.group)))
     score_bins, truth_bins = _bins(scores, size), _bins(truth, size)
-    rows = []
-    for members in _members(scores, score_bins):
-        by_truth = members[np.argsort(truth_bins[members], kind="stable")]
-        rows.append((by_truth, *np.unique(truth_bins[by_truth], return_index=True)))
-    dense = [(members, _signs(scores, truth, members)) for members in _mixed(scores, score_bins)]
-    for members in _mixed(truth, truth_bins):
-        apart = score_bins[members, None] != score_bins[None, members]
-        dense.append((members, _signs(scores, truth, members) * apart))
-    return _Blocks(tuple(rows), int(truth_bins.max()) + 1, tuple(dense))
+    shape = int(score_bins.max()) + 1, int(truth_bins.max()) + 1
+    cells = score_bins * shape[1] + truth_bins
+    members = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[members], np.arange(shape[0] * shape[1]))
+    by_score = [(at, _signs(scores, truth, scores.best_first[at])) for at in _mixed(scores, score_bins)]
+    by_truth = []
+    for at in _mixed(truth, truth_bins):
+        found = truth.best_first[at]
+        apart = score_bins[found, None] != score_bins[None, found]
+        by_truth.append((at, _signs(scores, truth, found) * apart))
+    return _Blocks(shape, members, starts, tuple(by_score), tuple(by_truth))
 
 
 def _bins(order: Order, size: int) -> Ints:
@@ -102,14 +118,11 @@ def _bins(order: Order, size: int) -> Ints:
     return bins[order.group]
 
 
-def _members(order: Order, bins: Ints) -> list[Ints]:
-    """The networks of each bin, the best bin first."""
-    return np.split(order.best_first, np.flatnonzero(np.diff(bins[order.best_first])) + 1)
-
-
-def _mixed(order: Order, bins: Ints) -> list[Ints]:
-    """The networks of each bin that has more than one group of equals."""
-    return [found for found in _members(order, bins) if order.group[found[0]] != order.group[found[-1]]]
+def _mixed(order: Order, bins: Ints) -> list[slice]:
+    """Where in the order the bins are that have more than one group of equals."""
+    edges = [0, *(np.flatnonzero(np.diff(bins[order.best_first])) + 1).tolist(), len(bins)]
+    groups = order.group[order.best_first]
+    return [slice(a, b) for a, b in itertools.pairwise(edges) if groups[a] != groups[b - 1]]
 
 
 def _signs(scores: Order, truth: Order, members: Ints) -> Signs:
@@ -122,39 +135,43 @@ def _concordance(sample: Sample) -> Floats:
     """Concordant minus discordant pairs of each draw; within blocks ½ wᵀ S w, exact in float32 as counts are small."""
     blocks = _blocks(sample.scores, sample.truth)
     total = _between(blocks, sample.weights)
-    narrow = sample.weights.astype(np.float32)
-    for members, signs in blocks.dense:
-        weights = narrow[members]
-        total += np.einsum("nd,nd->d", signs @ weights, weights) / 2
+    for by, dense in ((sample.by_score, blocks.by_score), (sample.by_truth, blocks.by_truth)):
+        narrow = by.ordered.astype(np.float32, copy=False)
+        for at, signs in dense:
+            total += np.einsum("nd,nd->d", signs @ narrow[at], narrow[at]) / 2
     return total
 
 
 def _between(blocks: _Blocks, weights: Floats) -> Floats:
     """Concordant minus discordant among the pairs that differ in both bins.
 
-    Going through the bins of scores from the best on, ``ahead[q]`` is, of the networks seen so far, those in better
-    bins of truth than q less those in worse ones.
+    Going through the bins of scores from the best on, ``seen[q]`` counts the networks so far that are in the first q
+    bins of truth: those before a bin's own are concordant with it, those after it discordant.
     """
-    shape = (blocks.width, weights.shape[1])
-    ahead, row, total = np.zeros(shape), np.empty(shape), np.zeros(shape[1])
-    for members, places, starts in blocks.rows:
-        row[:] = 0
-        row[places] = np.add.reduceat(weights[members], starts, axis=0)
-        total += np.einsum("qd,qd->d", row, ahead)
-        upto = np.cumsum(row, axis=0)
-        ahead -= row
-        ahead -= upto[-1]
-        upto *= 2
-        ahead += upto
+    counts = added(weights, blocks.members, blocks.starts).reshape(*blocks.shape, -1)
+    upto = np.zeros((len(counts), blocks.shape[1] + 1, counts.shape[2]), counts.dtype)
+    for place in range(blocks.shape[1]):
+        np.add(upto[:, place], counts[:, place], out=upto[:, place + 1])
+    seen, total = np.zeros_like(upto[0]), np.zeros(counts.shape[2])
+    for row, sums in zip(counts, upto, strict=True):
+        total += np.einsum("qd,qd->d", row, seen[:-1]) + np.einsum("qd,qd->d", row, seen[1:]) - sums[-1] * seen[-1]
+        seen += sums
     return total
 
 
 def at_top(sample: Sample, share: float) -> Sample:
     """The draws restricted to their best networks: those at least as accurate as the last of the best ``share``."""
     wanted = np.maximum(np.floor(sample.by_truth.total * share + 1e-9), 1)
-    reach = sample.by_truth.reach(wanted)
-    stop = int(sample.truth.starts[reach]) if reach < len(sample.truth.starts) else None
-    members = sample.truth.best_first[:stop]
+    step = 1 + len(sample.truth.starts) // 50  # a few groups more, so that most sets of draws have the same orders
+    reach = -(-sample.by_truth.reach(wanted) // step) * step
+    members, scores, truth = _top(sample.scores, sample.truth, reach)
     inside = (sample.by_truth.begins[:reach] < wanted)[sample.truth.group[members]]
-    scores, accuracy = -sample.scores.group[members].astype(np.float64), sample.accuracy[members]
-    return Sample(order_of(scores), order_of(accuracy), accuracy, sample.weights[members] * inside)
+    return Sample(scores, truth, sample.accuracy[members], sample.weights[members] * inside)
+
+
+@functools.lru_cache(maxsize=8)
+def _top(scores: Order, truth: Order, groups: int) -> tuple[Ints, Order, Order]:
+    """The networks of the first groups of truth, and their orders among themselves."""
+    members = truth.first(groups)
+    among = [order_of(-order.group[members].astype(np.float64)) for order in (scores, truth)]
+    return members, among[0], among[1]

@@ -45,15 +45,26 @@ class Column:
         values: Seeds × rows of the table, NaN where there is no score.
         asked: The rows that were to be scored: a NaN there is a failure, elsewhere it means nothing.
         higher_is_better: The direction.
+        twins: The rows whose scores are a twin's; None where all are their own.
     """
 
     values: Floats
     asked: Mask
     higher_is_better: bool = True
+    twins: Mask | None = None
 
 
 class Missing(Exception):
-    """The data that a figure needs does not exist here; the message says which."""
+    """The data that a figure needs does not exist here; the message says which.
+
+    Args:
+        message: What is missing, and where it is to be had.
+        brief: The same in a few words, for many places; the message where nothing is said.
+    """
+
+    def __init__(self, message: str, brief: str = "") -> None:
+        super().__init__(message)
+        self.brief = brief or message
 
 
 class Evidence:
@@ -72,7 +83,7 @@ class Evidence:
         try:
             return open_table(name)
         except InputError as error:
-            raise Missing(str(error)) from error
+            raise Missing(str(error), f"no table {name}") from error
 
     @functools.cache  # noqa: B019
     def population(self, table: str, name: str) -> Mask:
@@ -88,22 +99,24 @@ class Evidence:
         paths = [self.folder / f"{table}.npz", *sorted(self.folder.glob(f"{table}_*.npz"))]
         files = [read_scores(path) for path in paths if path.is_file()]
         if not files:
-            raise Missing(f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/")
+            raise Missing(
+                f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/",
+                f"no stored scores of {table}",
+            )
         return [(file, places(file.archs, self.table(table))) for file in files]
 
     def describe(self, table: str) -> list[str]:
         """One line on each file of scores: settings, seeds, where and how fast."""
-        lines = []
+        return [described(file) for file, _ in self.stored(table)]
+
+    def source(self, table: str, proxy: str) -> ScoreFile | None:
+        """The file that our scores by a proxy come from; None where they are counted from shapes."""
+        if proxy in COUNTS and self._counts(table) is not None:
+            return None
         for file, _ in self.stored(table):
-            held, run = file.settings, dict(next(iter(file.environment.get("runs", [])), {}))
-            lines.append(
-                f"{len(file.archs):,} networks of {held.get('space', table)} × {len(file.proxies)} proxies,"
-                f" {len(file.seeds)} seed{'s' if len(file.seeds) > 1 else ''}: {held.get('init', '?')} setting, batch"
-                f" {held.get('batch') or 'of each paper'}, data {held.get('task', '?')}, on {run.get('device', '?')}"
-                f" (torch {run.get('torch', '?')}), {run.get('archs_per_s', '?')} networks per second by"
-                f" {run.get('processes', '?')} processes"
-            )
-        return lines
+            if proxy in file.proxies and file.seeds_of(proxy):
+                return file
+        raise Missing(f"{proxy} is not among the stored scores of {table}")
 
     def proxies(self, table: str) -> list[str]:
         """The proxies that have scores, of any file, and the counts."""
@@ -112,12 +125,11 @@ class Evidence:
 
     def ours(self, table: str, proxy: str) -> Column:
         """Our scores by a proxy, one row per seed; parameters, FLOPs and layers are counted from shapes."""
-        if proxy in COUNTS and self._counts(table) is not None:
+        file = self.source(table, proxy)
+        if file is None:
             return Column(self._counts(table)[COUNTS.index(proxy)][None], np.full(len(self.table(table)), True))
-        for file, rows in self.stored(table):
-            if proxy in file.proxies and file.seeds_of(proxy):
-                return column_of(file, proxy, rows)
-        raise Missing(f"{proxy} is not among the stored scores of {table}")
+        rows = next(rows for each, rows in self.stored(table) if each is file)
+        return column_of(file, proxy, rows, self.table(table))
 
     def of_file(self, table: str, name: str, proxy: str) -> Column:
         """Our scores by a proxy in a file of its own, where a setting is not that of the other scores.
@@ -132,7 +144,7 @@ class Evidence:
         _, first = np.unique(rows, return_index=True)
         once = np.full_like(rows, -1)
         once[first] = rows[first]
-        return column_of(file, proxy, once)
+        return column_of(file, proxy, once, self.table(table))
 
     @functools.cache  # noqa: B019
     def _counts(self, table: str) -> Any:
@@ -150,7 +162,7 @@ class Evidence:
         try:
             found = peer_scores(name, task)[proxy]
         except InputError as error:
-            raise Missing(str(error)) from error
+            raise Missing(str(error), f"no published scores {name!r}") from error
         opened = self.table(table)
         values, asked = np.full(len(opened), np.nan), np.full(len(opened), False)
         known = [place for place, arch in enumerate(found.index) if _has(opened, arch)]
@@ -184,13 +196,26 @@ class Evidence:
         ]
 
 
-def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp]) -> Column:
-    """A proxy's scores of a table's rows, given the place of each row in the file."""
+def described(file: ScoreFile) -> str:
+    """One line on a file of scores: settings, seeds, where and how fast."""
+    held, run = file.settings, dict(next(iter(file.environment.get("runs", [])), {}))
+    return (
+        f"{len(file.archs):,} networks of {held.get('space', '?')} × {len(file.proxies)} proxies,"
+        f" {len(file.seeds)} seed{'s' if len(file.seeds) > 1 else ''}: {held.get('init', '?')} setting, batch"
+        f" {held.get('batch') or 'of each paper'}, data {held.get('task', '?')}, on {run.get('device', '?')}"
+        f" (torch {run.get('torch', '?')}), {run.get('archs_per_s', '?')} networks per second by"
+        f" {run.get('processes', '?')} processes"
+    )
+
+
+def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp], table: Table | None = None) -> Column:
+    """A proxy's scores of a table's rows, given the place of each row in the file; with the table, which are twins'."""
     at = [file.seeds.index(seed) for seed in file.seeds_of(proxy)] or [0]
     place = file.proxies.index(proxy)
     values = np.where(rows >= 0, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
     asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
-    return Column(values, asked, file.higher_is_better(proxy))
+    twins = None if table is None else asked & (np.array(table.archs) != np.array(file.archs)[rows])
+    return Column(values, asked, file.higher_is_better(proxy), twins)
 
 
 def truth(table: Table, task: str, metric: str, fidelity: int | None = None) -> Floats:

@@ -12,7 +12,7 @@ from trainless.bench.correlate import board, meanings, stored_columns
 from trainless.bench.evidence import COUNTS, Column, Evidence, Missing, truth
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.papers import compare, definitions, differs
-from trainless.bench.sheet import Sheet, Value, shown
+from trainless.bench.sheet import Interval, Sheet, Value, shown
 from trainless.ranking import registry as rankings
 
 BOARDS = (
@@ -129,12 +129,12 @@ def _with_rankings(evidence: Evidence, table: str, population: str) -> tuple[dic
 def _bars(sheet: Sheet, page: Page, name: str) -> str:
     place = {column: at for at, column in enumerate(sheet.columns)}
     values = {
-        str(row[0]).strip("*"): tuple(_number(row[place[f"spearman{end}"]]) for end in ("", "_low", "_high"))
+        str(row[0]).strip("*"): (cell.value, cell.low, cell.high)
         for row in sheet.rows
-        if row[1] == "last"
+        if row[1] == "last" and isinstance(cell := row[place["spearman"]], Interval)
     }
     marked = [str(row[0]).strip("*") for row in sheet.rows if str(row[0]).startswith("*")]
-    path = bars(page.figures / f"{name}.svg", values, label="Spearman's ρ", marked=marked)  # type: ignore[arg-type]
+    path = bars(page.figures / f"{name}.svg", values, label="Spearman's ρ", marked=marked)
     return page.picture(path, f"Spearman's ρ of each proxy and ranking: {sheet.title}")
 
 

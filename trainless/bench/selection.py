@@ -6,6 +6,8 @@ in which networks happen to be listed.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trainless.bench.order import Counted, Floats, Sample
@@ -37,17 +39,8 @@ def _discounted(by: Counted, gains: Floats, discounts: Floats) -> Floats:
     """The sum of gains, each group's mean gain at each of its places among the first."""
     top = len(discounts) - 1
     groups = by.reach(top)
-    places = np.minimum([by.begins[:groups], by.ends[:groups]], top).astype(np.intp)
-    share = discounts[places[1]] - discounts[places[0]]
-    return np.asarray((_means(by, gains, groups) * share).sum(axis=0))
-
-
-def _means(by: Counted, values: Floats, groups: int) -> Floats:
-    """Each group's mean; of no account where a draw has none of it."""
-    if by.order.untied:
-        return values[by.order.best_first[:groups], None] * np.ones(by.weights.shape[1])
-    sizes = by.sizes[:groups]
-    return np.divide(by.sums(values, groups), sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    upto = discounts[np.minimum(by.ends[:groups], top).astype(np.intp)]
+    return np.asarray(by.expected(np.diff(upto, axis=0, prepend=0.0), gains[None])[0])
 
 
 def top_overlap(sample: Sample, share: float = 0.1) -> Floats:
@@ -65,7 +58,8 @@ def top_hits(sample: Sample, count: int = 64, share: float = 0.05) -> Floats:
 
 def _at_least(by: Counted, wanted: Floats) -> Floats:
     """How many networks are at least as good as the last one wanted."""
-    return np.asarray(np.where(by.begins < wanted, by.sizes, 0).sum(axis=0))
+    groups = by.reach(wanted)
+    return np.asarray(np.where(by.begins[:groups] < wanted, by.sizes[:groups], 0).sum(axis=0))
 
 
 def _caught(sample: Sample, chosen: Floats, wanted: Floats) -> Floats:
@@ -74,8 +68,7 @@ def _caught(sample: Sample, chosen: Floats, wanted: Floats) -> Floats:
     groups = by.reach(chosen)
     sizes = by.sizes[:groups]
     share = np.divide(chosen - by.begins[:groups], sizes, out=np.zeros_like(sizes), where=sizes > 0).clip(0, 1)
-    stop = int(by.order.starts[groups]) if groups < len(by.order.starts) else None
-    members = by.order.best_first[:stop]
+    members = by.order.first(groups)
     excellent = sample.by_truth.begins[sample.truth.group[members]] < wanted
     weights = sample.weights[members] * excellent
     return np.asarray((weights * share[by.order.group[members]]).sum(axis=0))
@@ -90,35 +83,36 @@ def best_of(sample: Sample, count: int) -> tuple[Floats, Floats]:
     """
     by = sample.by_score
     enough = by.total >= count
-    same = bool((by.total == by.total[0]).all())
-    alive = _survival(by.total[:1] if same else by.total, count)
-    groups = by.reach(len(alive) - 1)
-    places = np.minimum([by.begins[:groups], by.ends[:groups]], len(alive) - 1).astype(np.intp)
-    passed = [alive[place, 0] if same else np.take_along_axis(alive, place, axis=0) for place in places]
-    chance = passed[0] - passed[1]
-    mean, square = (
-        (chance * _means(by, values, groups)).sum(axis=0) for values in (sample.accuracy, sample.accuracy**2)
-    )
+    left = _survival(int(by.total.max()), count)
+    groups = by.reach(math.ceil(35 * len(left) / count))  # the best is beyond with a chance below 1e-15
+    begin = left[by.total.astype(np.intp)]
+    after = left[(by.total - by.ends[:groups]).astype(np.intp)]
+    chance = -np.diff(after, axis=0, prepend=begin[None]) / np.where(enough, begin, 1.0)
+    middle = sample.accuracy.mean()  # moments about it: nothing is lost to rounding
+    mean, square = by.expected(chance, np.stack([sample.accuracy - middle, (sample.accuracy - middle) ** 2]))
     deviation = np.sqrt(np.maximum(square - mean**2, 0))
-    return np.where(enough, mean, np.nan), np.where(enough, deviation, np.nan)
+    return np.where(enough, mean + middle, np.nan), np.where(enough, deviation, np.nan)
 
 
-def _survival(totals: Floats, count: int) -> Floats:
-    """The chance that none of the first c networks is drawn, for c from 0 until it is below 1e-15 in every draw."""
-    steps = int(min(totals.max(), np.ceil(35 * totals.max() / count)))
-    passed = np.arange(steps)[:, None]
-    left = np.maximum(totals - count - passed, 0) / np.maximum(totals - passed, 1)
-    return np.concatenate([np.ones((1, len(totals))), np.cumprod(left, axis=0)])
+def _survival(most: int, count: int) -> Floats:
+    """C(m, count) / C(most, count) for m from 0 to ``most``: of two m the ratio is that of none of the others drawn.
+
+    Example:
+        >>> _survival(4, 2) * 6
+        array([0., 0., 1., 3., 6.])
+    """
+    sizes = np.arange(most, 0, -1)
+    falling = np.cumprod(np.maximum(sizes - count, 0) / sizes)
+    return np.concatenate([falling[::-1], [1.0]])
 
 
 def regret(sample: Sample) -> Floats:
     """The best accuracy there is less that of the network with the best score."""
-    by = sample.by_score
-    draws = np.arange(sample.weights.shape[1])
-    first = np.argmax(by.ends > 0, axis=0)
-    chosen = _means(by, sample.accuracy, int(first.max()) + 1)[first, draws]
-    best = np.argmax(sample.by_truth.ends > 0, axis=0)
-    return np.asarray(sample.accuracy[sample.truth.best_first[sample.truth.starts[best]]] - chosen)
+    chosen, best = (
+        by.expected(np.diff(by.ends[: by.reach(1)] > 0, axis=0, prepend=False) * 1.0, sample.accuracy[None])[0]
+        for by in (sample.by_score, sample.by_truth)
+    )
+    return np.asarray(best - chosen)
 
 
 def draw_best_of(

@@ -58,9 +58,9 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "top10%_in_top10%": "fraction of the best tenth that is in the first tenth by score",
         "top64_in_top5%": "how many of the first 64 by score are among the best twentieth",
         "best_of_100": "expected accuracy of the best by score of 100 random networks",
-        "best_of_100_std": "its deviation",
+        "best_of_100_std": "its deviation over draws of 100",
         "best_of_1000": "expected accuracy of the best by score of 1,000 random networks",
-        "best_of_1000_std": "its deviation",
+        "best_of_1000_std": "its deviation over draws of 1,000",
         "regret": "the best accuracy less that of the first by score",
     }
 )
@@ -84,7 +84,7 @@ class Evaluation:
         name: Whose scores these are.
         failures: ``"last"``: networks without a score are ranked last, and counted; ``"out"``: they are left out.
         population: Networks that should have been scored.
-        coverage: The share of them that were, over all seeds.
+        scored: How many scores there are; of ``population`` times ``seeds`` that were asked for.
         seeds: Number of seeds.
         draws: Number of bootstrap draws.
         statistics: The estimates by name; ``MEANINGS`` says what they are.
@@ -93,14 +93,25 @@ class Evaluation:
     name: str
     failures: Failures
     population: int
-    coverage: float
+    scored: int
     seeds: int
     draws: int
     statistics: Mapping[str, Estimate]
 
+    @property
+    def asked(self) -> int:
+        """How many scores there should be."""
+        return self.population * self.seeds
+
+    @property
+    def coverage(self) -> float:
+        """The share of the scores that there are."""
+        return self.scored / self.asked
+
     def to_row(self) -> dict[str, Any]:
         """One flat row: the value and interval of every statistic."""
         row: dict[str, Any] = {key: value for key, value in asdict(self).items() if key != "statistics"}
+        row["coverage"] = self.coverage
         for name, estimate in self.statistics.items():
             row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         return row
@@ -140,8 +151,10 @@ def evaluate(
     table = np.atleast_2d(np.asarray(scores, np.float64))
     _require(table, truth, name)
     table = np.where(np.isfinite(table), table if higher_is_better else -table, np.nan)
+    best_first = np.argsort(-truth, kind="stable")  # once, so that no draw has to be sorted by truth
+    table, truth = table[:, best_first], truth[best_first]
     weights = _draws(len(truth), draws, seed)
-    about = (len(truth), float(np.isfinite(table).mean()), len(table), draws)
+    about = (len(truth), int(np.isfinite(table).sum()), len(table), draws)
     last = _estimates([_column(row, truth, part) for row, part in _shared(table, weights)], level)
     if np.isfinite(table).all():
         out = last
@@ -228,8 +241,8 @@ def _column(row: Floats, truth: Floats, weights: npt.NDArray[np.uint8]) -> dict[
         return {name: np.full(weights.shape[1], np.nan) for name in MEANINGS}
     whole = sample_of(row, truth)
     parts: dict[str, list[Floats]] = {}
-    for start in range(0, weights.shape[1], _CHUNK):
-        counts = weights[:, start : start + _CHUNK].astype(np.float64)
+    for start in (0, *range(1, weights.shape[1], _CHUNK)):
+        counts = weights[:, start : start + _CHUNK].astype(np.float32) if start else weights[:, :1].astype(np.float64)
         sample = Sample(whole.scores, whole.truth, truth, counts)
         for family in _FAMILIES:
             for name, values in family(sample).items():

@@ -34,7 +34,11 @@ def sweep(
     out: str = typer.Option(..., help="Folder of the journals and of scores.npz; given again, the sweep resumes."),
     space: str = typer.Option("nb201", help="The search space (trainless list spaces)."),
     space_args: str = typer.Option("", help="Its parameters, such as channels=8,cells=2."),
-    archs: str = typer.Option("canonical", help="canonical, all, sample:500, or a file with one notation per line."),
+    archs: str = typer.Option(
+        "canonical",
+        help="canonical (one network of each set of twins, which compute the same function), all, sample:500, or a file"
+        " with one notation per line.",
+    ),
     proxies: str = typer.Option("all", help="Names or patterns with commas between them, or file.py:name."),
     init: str = typer.Option("paper", help="paper: each proxy's published setting; own: PyTorch's initialisation."),
     batch: int = typer.Option(0, min=0, help="Samples per batch; 0 leaves it to each proxy's setting."),
@@ -132,6 +136,11 @@ def correlate(
     proxy: str = typer.Option("", metavar="FILE.py:NAME", help="A proxy of yours, ranked among the built-in ones."),
     sample: int = typer.Option(500, min=10, help="With --proxy: how many networks to score."),
     against: str = typer.Option("all", help="With --proxy: the built-in proxies to compare with."),
+    rescore: bool = typer.Option(
+        False,
+        "--rescore",
+        help="With --proxy: score the built-in ones on the same networks, in place of stored scores.",
+    ),
     inputs: str = typer.Option("", help="With --proxy: a task's name, file.npz or noise:3x32x32:10."),
     space_args: str = typer.Option("", help="With --proxy: a smaller network, such as channels=4,cells=1."),
     batch: int = typer.Option(0, min=0, help="With --proxy: samples per batch; 0 for each proxy's own."),
@@ -144,18 +153,25 @@ def correlate(
     population: str = typer.Option("all", help="all, no-dead-edges or canonical."),
     draws: int = typer.Option(1000, min=0, help="Bootstrap draws behind the intervals."),
     plot: str = typer.Option("", metavar="FILE", help="Write a scatter plot, .svg or .png."),
+    everything: bool = typer.Option(
+        False, "--all", help="Print every statistic with its interval, one per line. [default for one column]"
+    ),
     as_json: bool = JSON,
     as_markdown: bool = MARKDOWN,
     as_csv: bool = CSV,
 ) -> None:
-    """Measure any column of scores, or a new proxy, against a table's trained accuracies."""
+    """Measure any column of scores, or a new proxy, against a table's trained accuracies.
+
+    Statistics: Spearman's ρ and Kendall's τ-b over all networks and over the best tenth, nDCG, overlaps of the top,
+    best of 100 and of 1,000, and regret; each with its bootstrap interval, failures ranked last and failures left out.
+    """
     from dataclasses import replace
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
     import numpy as np
 
-    from trainless.bench.correlate import board, open_columns
+    from trainless.bench.correlate import board, meanings, open_columns
     from trainless.bench.evidence import Evidence, Missing, truth
     from trainless.bench.figures import scatter
     from trainless.bench.own import judge_proxy
@@ -178,7 +194,7 @@ def correlate(
             judged = judge_proxy(
                 *(evidence, proxy, Path(out or temporary)),
                 table=table, task=task, metric=metric, population=population, sample=sample, against=against,
-                plan=plan, draws=draws, report=report,
+                rescore=rescore, plan=plan, draws=draws, report=report,
             )  # fmt: skip
         sheet, name, shown, chosen = judged.sheet, judged.name, judged.column, judged.chosen
         accuracy = judged.accuracy
@@ -194,6 +210,9 @@ def correlate(
     if plot:
         values = shown.values.mean(axis=0) * (1 if shown.higher_is_better else -1)
         scatter(Path(plot), values[chosen], accuracy[chosen], name=name, truth=f"{task} {metric} accuracy")
+    people = not (as_json or as_markdown or as_csv)
+    if people and (everything or len({row[0] for row in sheet.rows}) == 1):
+        sheet = replace(sheet.unfolded(), notes=(*sheet.notes, *meanings()))
     show([sheet], as_json=as_json, as_markdown=as_markdown, as_csv=as_csv)
 
 

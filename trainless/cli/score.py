@@ -24,7 +24,14 @@ def score(
     ),
     classes: Annotated[int | None, typer.Option(help="Number of classes of the noise. [default: 10]")] = None,
     size: str = typer.Option("", help="Resize a task's images or volumes, such as 32 or 32x48."),
-    proxies: str = typer.Option("all", help="Names or patterns with commas between them (trainless list proxies)."),
+    proxies: str = typer.Option(
+        "",
+        help="Names or patterns with commas between them (trainless list proxies). [default: all; with --ranking those"
+        " that it needs]",
+    ),
+    ranking: str = typer.Option(
+        "", metavar="NAME", help="Put the candidates in the order of a ranking (trainless list rankings)."
+    ),
     seed: int = typer.Option(0, min=0, help="The first seed."),
     seeds: int = typer.Option(1, min=1, help="How many seeds; the table has their mean and spread."),
     init: str = typer.Option("own", help="own: as the network was made; paper: each proxy's published setting."),
@@ -40,18 +47,24 @@ def score(
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
     from contextlib import redirect_stdout
 
+    from trainless.cli import score_ranking
     from trainless.cli.inputs import open_subjects, open_task, say_capped
     from trainless.cli.progress import tracked
-    from trainless.cli.table import summarise, to_csv, to_json, to_terminal
+    from trainless.cli.table import show, summarise
     from trainless.core.errors import InputError
     from trainless.core.scores import MACHINE
     from trainless.engine.asked import data_for, init_named, seed_list, select
     from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import open_store
+    from trainless.ranking import ranking as find_ranking
 
     if as_json and as_csv == "-":
         raise InputError("--json and --csv - were given; expected one of them on the output: give --csv a file")
-    chosen, how, numbers = select(proxies), init_named(init), seed_list(seed, seeds)
+    wanted = [proxies] if proxies else ["" if ranking else "all"]
+    if ranking:
+        score_ranking.require_several(candidates)
+        wanted += find_ranking(ranking).proxies
+    chosen, how, numbers = select(",".join(wanted)), init_named(init), seed_list(seed, seeds)
     with redirect_stdout(sys.stderr):  # whatever the user's own code prints
         opened = open_task(task, shape, classes, size)
         subjects = open_subjects(candidates, space, space_args, output)
@@ -62,13 +75,12 @@ def score(
             records = evaluate(subjects, data, chosen, numbers, init=how, store=keeper)
             done = list(tracked(records, len(subjects) * len(chosen) * seeds, "scoring"))
     say_capped(chosen, how, data)
-    rows = summarise(in_order(done, subjects, chosen), chosen)
-    if as_csv:
-        to_csv(rows, as_csv)
-    if as_json:
-        to_json(rows)
-    elif as_csv != "-":
-        to_terminal(rows, f"{opened.name}, {how} setting, {seeds} seed{'s' if seeds > 1 else ''}")
+    scores = in_order(done, subjects, chosen)
+    rows, title = summarise(scores, chosen), f"{opened.name}, {how} setting, {seeds} seed{'s' if seeds > 1 else ''}"
+    if ranking:
+        score_ranking.show(score_ranking.rank(ranking, scores), rows, title, as_json=as_json, as_csv=as_csv)
+    else:
+        show(rows, title, as_json=as_json, as_csv=as_csv)
     if all(record.status.startswith(MACHINE) for record in done):
         typer.echo(f"trainless: there is no score at all: {done[0].status}", err=True)
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,9 +68,19 @@ def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[Row]:
     return rows
 
 
+def show(rows: Sequence[Row], title: str, *, as_json: bool, as_csv: str) -> None:
+    """Print the rows, and write them to a file where one is named."""
+    if as_csv:
+        to_csv(rows, as_csv)
+    if as_json:
+        to_json(rows)
+    elif as_csv != "-":
+        to_terminal(rows, title)
+
+
 def to_json(rows: Sequence[Row]) -> None:
     """Print the rows as a JSON list; NaN is null."""
-    typer.echo(json.dumps([_plain(asdict(row)) for row in rows], indent=2, allow_nan=False))
+    typer.echo(json.dumps([plain(asdict(row)) for row in rows], indent=2, allow_nan=False))
 
 
 def to_csv(rows: Sequence[Row], path: str) -> None:
@@ -80,13 +90,18 @@ def to_csv(rows: Sequence[Row], path: str) -> None:
     writer = csv.DictWriter(text, [*columns, "seeds"], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        plain = _plain(asdict(row))
-        writer.writerow({**{name: plain[name] for name in columns}, "seeds": " ".join(map(str, row.seeds))})
+        values = plain(asdict(row))
+        writer.writerow({**{name: values[name] for name in columns}, "seeds": " ".join(map(str, row.seeds))})
+    write_text(text.getvalue(), path)
+
+
+def write_text(text: str, path: str) -> None:
+    """Write a text to the file of ``--csv``, or print it where the path is ``-``."""
     if path == "-":
-        typer.echo(text.getvalue(), nl=False)
+        typer.echo(text, nl=False)
         return
     try:
-        Path(path).write_text(text.getvalue())
+        Path(path).write_text(text)
     except OSError as error:
         raise InputError(f"--csv {path} cannot be written ({error.strerror}): give another file") from error
 
@@ -142,7 +157,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _plain(row: dict[str, object]) -> dict[str, object]:
+def plain(row: Mapping[str, object]) -> dict[str, object]:
+    """A row for JSON: what is not finite is None.
+
+    Example:
+        >>> plain({"value": math.nan, "values": [1.0, math.inf]})
+        {'value': None, 'values': [1.0, None]}
+    """
     return {
         name: [_null(each) for each in value] if isinstance(value, list) else _null(value)
         for name, value in row.items()

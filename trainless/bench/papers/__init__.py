@@ -55,12 +55,14 @@ def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, run
         draws: Bootstrap draws behind the intervals.
         runs: Runs of each search; the paper's number where it is None.
     """
-    rows = [row for figures in definition.rows for row in _rows(definition, figures, evidence, draws, runs)]
+    lacking: dict[str, None] = {}
+    rows = [row for figures in definition.rows for row in _rows(definition, figures, evidence, draws, runs, lacking)]
     absent = sum(row[5] is None for row in rows)
     notes = (
         "ours: failures left out, as the papers do; failures last: ranked last and counted. low and high: 95 %"
         f" ({draws} bootstrap draws over networks and seeds; over repeats for fits and searches).",
         *((f"{absent} of {len(rows)} figures have no data here; the note says why.",) if absent else ()),
+        *(f"No data here: {each}." for each in lacking),
         *definition.notes,
         *_stored(definition, evidence),
     )
@@ -87,8 +89,14 @@ def _stored(definition: Definition, evidence: Evidence) -> tuple[str, ...]:
 
 
 def _rows(
-    definition: Definition, figures: Figures, evidence: Evidence, draws: int, runs: int | None
+    definition: Definition,
+    figures: Figures,
+    evidence: Evidence,
+    draws: int,
+    runs: int | None,
+    lacking: dict[str, None],
 ) -> Iterator[tuple[Value, ...]]:
+    """Rows of a sheet; what is said of missing data in more words than fit a row goes to ``lacking``."""
     for task, published in figures.published.items():
         where = dataclasses.replace(
             definition.where,
@@ -101,8 +109,10 @@ def _rows(
         try:
             answer = figures.source.answer(evidence, where)
         except Missing as missing:
+            if missing.brief != str(missing):
+                lacking[str(missing)] = None
             for statistic, value in published.items():
-                yield (*about, statistic, value, *(None,) * 8, f"no data here: {missing}")
+                yield (*about, statistic, value, *(None,) * 8, f"no data here: {missing.brief}")
             continue
         for statistic, value in published.items():
             yield (*about, statistic, value, *_figures(answer, statistic, value), figures.note)

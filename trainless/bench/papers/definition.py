@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from trainless.bench.evidence import Evidence
+from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate
 
 
@@ -41,14 +42,14 @@ class Answer:
         out: The estimates with failures left out.
         last: The estimates with failures ranked last; the same where there are none.
         networks: How many networks.
-        coverage: The share of them that have a score.
+        coverage: How many scores there are, of how many that were asked for.
         seeds: Number of seeds or runs.
     """
 
     out: Mapping[str, Estimate]
     last: Mapping[str, Estimate]
     networks: int
-    coverage: float
+    coverage: Share
     seeds: int
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainless.bench.evidence import Evidence, Floats, Missing
 from trainless.bench.papers.definition import Answer, Where
+from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate, evaluate
 from trainless.core.scores import Record, Scores
 from trainless.ranking import fit_forest, fit_ridge
@@ -48,7 +49,8 @@ class Forest:
             model = fit_forest(names, table[train], truth[train], seed=repeat)
             found.append(evaluate(model.predict(table[test]), truth[test], draws=0)[0].statistics)
         joined = over_runs(found)
-        return Answer(joined, joined, len(rows) - TRAINED, 1.0, self.repeats)
+        size = len(rows) - TRAINED
+        return Answer(joined, joined, size, Share(size, size), self.repeats)
 
     def _features(self, evidence: Evidence, where: Where) -> tuple[list[str], Floats, np.ndarray]:
         within = evidence.population(where.table, where.population)
@@ -109,7 +111,8 @@ class RidgeWeight:
             place = self.proxies.index(self.proxy)
             low, high = np.quantile(spread[:, place], [0.025, 0.975]).tolist()
             estimates["weight"] = Estimate(weights[place], low, high, float(spread[:, place].std()))
-        return Answer(estimates, estimates, self.networks, 1.0, len(spread))
+        whole = Share(self.networks, self.networks)
+        return Answer(estimates, estimates, self.networks, whole, len(spread))
 
 
 @functools.lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ import numpy as np
 from trainless.bench.evidence import Column, Evidence, Floats, Missing
 from trainless.bench.papers.definition import Answer, Where
 from trainless.bench.searches import bench_search
+from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate
 from trainless.core.arch import Arch
 from trainless.ranking import RankSum
@@ -56,7 +57,8 @@ class Searched:
         worth = _worth(evidence, self, where.table, where.runs)
         found = worth[where.task][where.metric]
         estimates = _estimates(found["mean"], found["std"], where.runs)
-        return Answer(estimates, estimates, len(evidence.table(where.table)), 1.0, where.runs)
+        size = len(evidence.table(where.table))
+        return Answer(estimates, estimates, size, Share(size, size), where.runs)
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,7 +104,7 @@ class Guided:
         estimates = _estimates(float(worth.mean()), float(worth.std()), self.runs)
         estimates["seconds"] = _seconds(evidence, self, where.table)
         asked = np.logical_and.reduce([evidence.ours(where.table, proxy).asked for proxy in self.proxies])
-        return Answer(estimates, estimates, len(asked), float(asked.mean()), self.runs)
+        return Answer(estimates, estimates, len(asked), Share(int(asked.sum()), len(asked)), self.runs)
 
 
 def _seconds(evidence: Evidence, what: Guided, table: str) -> Estimate:

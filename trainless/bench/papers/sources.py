@@ -10,6 +10,7 @@ import numpy as np
 
 from trainless.bench.evidence import Column, Evidence, Missing, truth
 from trainless.bench.papers.definition import TASKS, Answer, Where
+from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate, evaluate
 from trainless.core.errors import InputError
 from trainless.ranking import Ranking
@@ -33,7 +34,7 @@ def _judged(evidence: Evidence, where: Where, task: str, column: Column) -> Answ
         raise Missing(f"fewer than two networks of {where.table} have both scores and {where.metric} of {task}")
     up = column.higher_is_better
     last, out = evaluate(column.values[:, chosen], accuracy[chosen], higher_is_better=up, draws=where.draws)
-    return Answer(out.statistics, last.statistics, last.population, last.coverage, last.seeds)
+    return Answer(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
 
 
 def _mean(answers: list[Answer]) -> Answer:
@@ -119,7 +120,7 @@ class Optimum:
     def answer(self, evidence: Evidence, where: Where) -> Answer:
         values = evidence.table(where.table).column(where.task, where.metric, where.fidelity)
         best = {"mean": Estimate(float(np.nanmax(values)), math.nan, math.nan, math.nan)}
-        return Answer(best, best, len(values), 1.0, 1)
+        return Answer(best, best, len(values), Share(len(values), len(values)), 1)
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Against:
         within = evidence.population(where.table, where.population)
         chosen = within & one.asked & other.asked & np.isfinite(others)
         last, out = evaluate(values[chosen], others[chosen], draws=where.draws)
-        return Answer(out.statistics, last.statistics, last.population, last.coverage, last.seeds)
+        return Answer(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
 
 
 @dataclass(frozen=True)
