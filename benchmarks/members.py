@@ -1,17 +1,17 @@
-"""Train many networks at once on one device and keep what each answers, for the figures on ensembles and rankings.
+"""Training many networks at once on one device, keeping what each answers; tasks as plain arrays for a bare machine.
 
-    python benchmarks/members.py pack breastmnist cinc2017 --out packed      # here: the data as plain arrays
-    python benchmarks/members.py train jobs.json --data packed --processes 8 --device cuda --out members.npz
+Needs torch, NumPy, SciPy and safetensors. ``benchmarks/teacup.py`` is the command line.
 
-``jobs.json`` is a list of ``{"task", "role", "space": {"channels": 16, "cells": 5}, "arch": "…" | "resnet18", "seed",
-"recipe", "epochs"}``. Training needs torch, NumPy and safetensors. Jobs are taken in the order of the list.
+A job is ``{"task", "role", "space": {"channels": 16, "cells": 5}, "arch": "…" or "resnet18", "width", "seed", "recipe",
+"epochs", "batch"}``; zero epochs or batch are the recipe's own, ``width`` is of ResNet-18's first stage.
 """
 
 from __future__ import annotations
 
-import argparse
+import gc
 import json
 import multiprocessing
+import queue
 import time
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,18 @@ from torch import Tensor, nn
 
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
+from trainless.engine.sharing import shared_gpu
 from trainless.learn.loop import train
 from trainless.learn.outputs import predict_part
 from trainless.learn.recipe import Recipe, recipe
+from trainless.probe.counts import count
 from trainless.spaces import space
+from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.ops import CONV, GLOBAL, NORM
 
 PARTS = ("train", "valid", "test")
+GIVEN = ("task", "role", "space", "arch", "width", "seed", "recipe", "epochs", "batch")
+Job = dict[str, Any]
 
 
 def pack(name: str, folder: Path) -> None:
@@ -74,111 +79,152 @@ class Block(nn.Module):
         return self.last(self.body(x) + self.skip(x))
 
 
-def resnet18(task: Task) -> nn.Module:
+def resnet18(task: Task, width: int = 64) -> nn.Module:
     """A ResNet-18 with a stem of one 3-wide convolution, as used on small images."""
-    dims, wide = task.dims, (64, 128, 256, 512)
+    dims = task.dims
     conv, norm = CONV[dims], NORM[dims]
-    layers: list[nn.Module] = [conv(task.input_shape[0], 64, 3, 1, 1, bias=False), norm(64), nn.ReLU()]
-    inner = 64
-    for stage, outer in enumerate(wide):
+    layers: list[nn.Module] = [conv(task.input_shape[0], width, 3, 1, 1, bias=False), norm(width), nn.ReLU()]
+    inner = width
+    for stage in range(4):
+        outer = width * 2**stage
         layers += [Block(dims, inner, outer, 2 if stage else 1), Block(dims, outer, outer, 1)]
         inner = outer
     return nn.Sequential(*layers, GLOBAL[dims](1), nn.Flatten(), nn.Linear(inner, task.target.outputs))
 
 
-def network(job: dict[str, Any], task: Task) -> nn.Module:
+def network(job: Job, task: Task) -> nn.Module:
     """The job's network with PyTorch's own initial weights, drawn by its seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job["seed"])
         if job["arch"] == "resnet18":
-            return resnet18(task)
+            return resnet18(task, job["width"])
         chosen = space("nb201", **job["space"])
         return chosen.build(chosen.parse(job["arch"]), task)
 
 
-def plan(job: dict[str, Any]) -> Recipe:
+def recipe_of(job: Job) -> Recipe:
     """The job's recipe, cut to its epochs."""
     found = recipe(job["recipe"])
-    epochs = job.get("epochs") or found.epochs
+    epochs = job["epochs"] or found.epochs
     return recipe(
         job["recipe"],
         epochs=epochs,
         warmup=min(found.warmup, epochs // 5),
-        batch=job.get("batch") or found.batch,
+        batch=job["batch"] or found.batch,
         patience=0 if found.patience >= epochs else found.patience,
     )
 
 
-def work(jobs: Any, done: Any, folder: Path, device: str, deadline: float) -> None:
-    """Train what comes until nothing does or the time is over."""
+def work_of(job: Job, task: Task) -> float:
+    """Multiply–accumulates of a whole training: three passes over every sample in every epoch."""
+    if job["arch"] == "resnet18":
+        flops = count(network(job, task), task.input_shape).flops
+    else:
+        chosen = NasBench201(**job["space"])
+        flops = chosen.counts(chosen.parse(job["arch"]), task).flops
+    return 3.0 * flops * len(task.part("train")) * recipe_of(job).epochs
+
+
+def identity(job: Job) -> str:
+    """What decides a job's result."""
+    return json.dumps({name: job[name] for name in GIVEN}, sort_keys=True)
+
+
+def train_all(
+    jobs: list[Job], data: Path, out: Path, *, processes: int = 1, device: str = "cpu", limit: float = 1e9
+) -> list[Job]:
+    """Train all jobs, those with the most work first, until the time is over; the file is written after each.
+
+    What the file holds already is not trained again, so that the same call goes on. It has ``jobs`` (a JSON list, each
+    with its status, seconds and losses), ``NUMBER_valid`` and ``NUMBER_test`` (probabilities of each class), and
+    ``TASK_valid`` and ``TASK_test`` (true classes).
+    """
+    deadline = time.monotonic() + limit
+    tasks = {name: unpack(name, data) for name in dict.fromkeys(job["task"] for job in jobs)}
+    listed, arrays = _known(jobs, out)
+    for name, task in tasks.items():
+        arrays |= {f"{name}_{part}": np.asarray(task.part(part).y) for part in ("valid", "test")}
+    rest = [number for number, job in enumerate(listed) if "seconds" not in job]
+    rest.sort(key=lambda number: -work_of(listed[number], tasks[listed[number]["task"]]))
+    context = multiprocessing.get_context("spawn")
+    todo, done = context.Queue(), context.Queue()
+    for item in [*((number, listed[number]) for number in rest), *[None] * processes]:
+        todo.put(item)
+    began = time.monotonic()
+    with shared_gpu(device.startswith("cuda") and processes > 1):
+        crew = [context.Process(target=_work, args=(todo, done, data, device), daemon=True) for _ in range(processes)]
+        for one in crew:
+            one.start()
+        try:
+            for finished in range(1, len(rest) + 1):
+                number, about, answers = _next(done, crew, deadline)
+                listed[number] |= about
+                arrays |= {f"{number}_{part}": values.astype(np.float32) for part, values in answers.items()}
+                _write(out, listed, arrays)
+                print(f"{time.monotonic() - began:6.0f} s  {finished}/{len(rest)}  {about['status'][:80]}", flush=True)
+        except TimeoutError as reason:
+            print(f"{reason}: the same command goes on with the rest", flush=True)
+        finally:
+            for one in crew:
+                one.terminate()
+                one.join()
+    return listed
+
+
+def _next(done: Any, crew: list[Any], deadline: float) -> Any:
+    while time.monotonic() < deadline:
+        try:
+            return done.get(timeout=1.0)
+        except queue.Empty:
+            if not any(one.is_alive() for one in crew):
+                raise TimeoutError("all processes have ended before their work") from None
+    raise TimeoutError("the time is over")
+
+
+def _known(jobs: list[Job], out: Path) -> tuple[list[Job], dict[str, Any]]:
+    """The jobs with what is known of them, and their predictions by their present numbers."""
+    listed, arrays = [dict(job) for job in jobs], {}
+    if out.is_file():
+        with np.load(out, allow_pickle=False) as file:
+            held = json.loads(str(file["jobs"]))
+            before = {identity(job): number for number, job in enumerate(held) if "seconds" in job}
+            for number, job in enumerate(listed):
+                if (old := before.get(identity(job))) is not None:
+                    listed[number] = held[old]
+                    for part in ("valid", "test"):
+                        arrays[f"{number}_{part}"] = file[f"{old}_{part}"]
+    return listed, arrays
+
+
+def _write(out: Path, listed: list[Job], arrays: dict[str, Any]) -> None:
+    waiting = out.with_name(f"{out.name}.part.npz")
+    np.savez_compressed(waiting, jobs=np.array(json.dumps(listed)), **arrays)
+    waiting.replace(out)
+
+
+def _work(todo: Any, done: Any, data: Path, device: str) -> None:
+    """Train what comes until nothing does; a job that fails has no seconds and is tried again by the next call."""
     torch.set_num_threads(1)
     tasks: dict[str, Task] = {}
-    while (item := jobs.get()) is not None:
+    while (item := todo.get()) is not None:
         number, job = item
-        if time.time() > deadline:
-            done.put((number, {"status": "not begun: the time was over"}, {}))
-            continue
+        about: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         try:
-            task = tasks.setdefault(job["task"], unpack(job["task"], folder))
-            began = time.time()
-            trained = train(network(job, task), task, plan(job), seed=job["seed"], device=device)
+            if job["task"] not in tasks:
+                tasks[job["task"]] = unpack(job["task"], data)
+            task, began = tasks[job["task"]], time.monotonic()
+            trained = train(network(job, task), task, recipe_of(job), seed=job["seed"], device=device)
             answers = {part: predict_part(trained.net, task, part, device) for part in ("valid", "test")}
             about = {
                 "status": trained.status,
-                "seconds": round(time.time() - began, 1),
+                "seconds": round(time.monotonic() - began, 1),
                 "train_loss": [round(epoch.train_loss, 5) for epoch in trained.history],
                 "valid_loss": [round(epoch.valid_loss, 5) for epoch in trained.history],
             }
         except Exception as error:  # one job must not end the others
-            about, answers = {"status": f"{type(error).__name__}: {error}"[:300]}, {}
+            about = {"status": f"{type(error).__name__}: {error}"[:300]}
         done.put((number, about, answers))
-
-
-def train_all(path: Path, data: Path, processes: int, device: str, limit: float, out: Path) -> None:
-    """Train all jobs; the file is written again every time that another twenty are done."""
-    listed = json.loads(path.read_text(encoding="utf-8"))
-    context = multiprocessing.get_context("spawn")
-    jobs, done = context.Queue(), context.Queue()
-    for item in [*enumerate(listed), *[None] * processes]:
-        jobs.put(item)
-    deadline = time.time() + limit
-    crew = [context.Process(target=work, args=(jobs, done, data, device, deadline)) for _ in range(processes)]
-    for one in crew:
-        one.start()
-    arrays: dict[str, np.ndarray] = {}
-    began = time.time()
-    for count in range(len(listed)):
-        number, about, answers = done.get()
-        listed[number].update(about)
-        arrays.update({f"{number}_{part}": values.astype(np.float32) for part, values in answers.items()})
-        if count % 20 == 19 or count + 1 == len(listed):
-            np.savez_compressed(out, jobs=np.array(json.dumps(listed)), **arrays)
-            print(f"{time.time() - began:6.0f} s  {count + 1}/{len(listed)}", flush=True)
-    for one in crew:
-        one.join()
-
-
-def main() -> None:
-    """Pack or train."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    packing = commands.add_parser("pack")
-    packing.add_argument("tasks", nargs="+")
-    packing.add_argument("--out", type=Path, required=True)
-    training = commands.add_parser("train")
-    training.add_argument("jobs", type=Path)
-    training.add_argument("--data", type=Path, required=True)
-    training.add_argument("--processes", type=int, default=1)
-    training.add_argument("--device", default="cpu")
-    training.add_argument("--limit-s", type=float, default=1e9)
-    training.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    if given.command == "pack":
-        for name in given.tasks:
-            pack(name, given.out)
-    else:
-        train_all(given.jobs, given.data, given.processes, given.device, given.limit_s, given.out)
-
-
-if __name__ == "__main__":
-    main()
+        gc.collect()  # a recorded step refers to itself and would keep its memory on the device
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()

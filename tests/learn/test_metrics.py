@@ -108,3 +108,11 @@ def test_errors_say_what_is_wrong() -> None:
         evaluate(Target("regression", 1), np.zeros(2), np.full((2, 1), np.nan))
     with pytest.raises(InputError, match="tokens have no metrics"):
         evaluate(Target("tokens", 5), np.zeros(2, int), np.ones((2, 5)))
+
+
+def test_many_samples_have_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.learn.metrics.DRAWN", 20_000)
+    for n, wanted in ((10, 1001), (50, 401), (1000, 101)):
+        calls: list[int] = []
+        bootstrap(lambda weights, calls=calls: float(len(calls.append(1) or calls)), n)  # type: ignore[misc]
+        assert len(calls) == wanted

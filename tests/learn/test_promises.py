@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, binomtest
 
 from trainless.core.errors import InputError
-from trainless.learn.calibration import calibration_error, fit_temperature, reliability, sharpen
+from trainless.learn.calibration import RANGE, SPREAD, calibration_error, fit_temperature, reliability, sharpen
 from trainless.learn.conformal import fit_intervals, fit_sets, intervals_from_json, sets_from_json
 from trainless.learn.deferral import Deferral, check_deferral, clopper_pearson, deferral_from_json, fit_deferral
 from trainless.learn.drift import drift_warning, fit_drift, last_features, statistics
@@ -32,11 +32,34 @@ def test_temperature_has_the_root_of_its_derivative() -> None:
     def slope(t: float) -> float:
         q = np.exp(logs / t)
         q /= q.sum(1, keepdims=True)
-        return float((logs[rows, y] - (q * logs).sum(1)).mean())
+        data = float((logs[rows, y] - (q * logs).sum(1)).sum()) / t  # of Σ −log p by log T
+        return data + math.log(t) / SPREAD**2
 
     assert fit_temperature(sharp, y) == pytest.approx(brentq(slope, 0.2, 10), rel=1e-3)
     assert fit_temperature(sharp, y) == pytest.approx(2.0, rel=0.2)
     assert sharpen(sharpen(p, 0.5), 2.0) == pytest.approx(p)
+
+
+def test_answers_that_are_all_right_do_not_make_it_certain() -> None:
+    """Of n samples without an error, the next is wrong with about 1 / (n + 2): no fitted doubt is far below that."""
+    for n in (10, 50, 250, 1000):
+        for sure in (0.6, 0.9, 0.99):
+            p = np.tile([sure, 1 - sure], (n, 1))
+            temperature = fit_temperature(p, np.zeros(n, int))
+            doubt = sharpen(p, temperature)[0, 1]
+            assert RANGE[0] * 1.1 < temperature < 1
+            assert doubt > min(0.2 / (n + 2), (1 - sure) / 4)
+            assert doubt < 1 - sure
+
+
+def test_data_that_say_nothing_leave_the_temperature() -> None:
+    assert fit_temperature(np.full((50, 4), 0.25), np.arange(50) % 4) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("truth", [0.4, 1.0, 2.5])
+def test_the_prior_gives_way_to_data(truth: float) -> None:
+    p, y = classified(3, 20_000)
+    assert fit_temperature(sharpen(p, 1 / truth), y) == pytest.approx(truth, rel=0.05)
 
 
 def test_temperature_of_degenerate_predictions() -> None:

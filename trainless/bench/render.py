@@ -11,6 +11,7 @@ import numpy as np
 from trainless.bench.correlate import board, meanings, stored_columns
 from trainless.bench.evidence import COUNTS, Column, Evidence, Missing, truth
 from trainless.bench.figures import bars, pairs, scatter
+from trainless.bench.independent import beside_peers
 from trainless.bench.papers import compare, definitions, differs
 from trainless.bench.sheet import Interval, Sheet, Value, shown
 from trainless.ranking import registry as rankings
@@ -58,6 +59,7 @@ def render(evidence: Evidence, page: Page, say: Say) -> None:
     for name, definition in definitions().items():
         say(name)
         sheets.append(compare(definition, evidence, draws=min(page.draws, 200), runs=page.runs))
+    parts += ["## Another program beside ours", *_beside_peers(evidence)]
     parts += ["## Published tables beside ours", READING, *_differences(sheets, page)]
     parts += [part for sheet in sheets for part in (f"### {sheet.title}", _pivoted(sheet), *sheet.notes[1:])]
     page.path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,6 +159,13 @@ def _scatters(evidence: Evidence, page: Page) -> Iterator[str]:
             truth="CIFAR-10 test accuracy (%)",
         )
         yield page.picture(path, f"CIFAR-10 test accuracy against the rank by {name}")
+
+
+def _beside_peers(evidence: Evidence) -> Iterator[str]:
+    try:
+        yield beside_peers(evidence).markdown()
+    except Missing as missing:
+        yield f"{missing}."
 
 
 def _differences(sheets: Sequence[Sheet], page: Page) -> Iterator[str]:

@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Bins = Literal["width", "mass"]
 RANGE = (0.05, 20.0)  # of temperatures
+SPREAD = 0.5  # deviation of the logarithm of a temperature that is believed in before any data: 0.37 to 2.7 in 95 %
 
 
 def sharpen(p: Floats, temperature: float) -> Floats:
@@ -30,10 +31,14 @@ def sharpen(p: Floats, temperature: float) -> Floats:
 
 
 def fit_temperature(p: Floats, y: Labels) -> float:
-    """The temperature of the least negative log-likelihood on held-out data (Guo et al., 2017).
+    """The most probable temperature by held-out data (Guo et al., 2017) and a prior: log T ~ N(0, SPREAD²).
 
-    Applied to the ensemble's mean probabilities through their logarithms; searched from 1/20 to 20, so that a
-    perfectly right or constant prediction has an answer too.
+        T = argmin  Σ_i −log p_i(y_i; T) + (log T)² / (2 SPREAD²)
+
+    Applied to the ensemble's mean probabilities through their logarithms. Without the prior, which is ours, a few dozen
+    samples that are all answered rightly ask for T → 0, as if the ensemble never erred; with it, their number decides
+    how far to believe so, and a prediction that says nothing keeps T = 1. Searched from 1/20 to 20, an end that only
+    predictions reach which are sure and wrong nearly always.
 
     Example:
         >>> p = np.array([[0.99, 0.01]] * 10)
@@ -46,7 +51,7 @@ def fit_temperature(p: Floats, y: Labels) -> float:
 
     def loss(log_temperature: float) -> float:
         scaled = logs / np.exp(log_temperature)
-        return float((logsumexp(scaled, axis=1) - scaled[rows, y]).mean())
+        return float((logsumexp(scaled, axis=1) - scaled[rows, y]).sum()) + (log_temperature / SPREAD) ** 2 / 2
 
     found = minimize_scalar(loss, bounds=np.log(RANGE), method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))

@@ -14,6 +14,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import PartName, Rows, Task, generator
 
 HELD_BYTES = 2**31  # inputs up to this size are kept whole on the device
+EPOCH = 2**20  # samples of an epoch at most: larger sets are drawn from, anew in every epoch
 Index = npt.NDArray[np.int64]
 
 
@@ -62,7 +63,8 @@ class Feed:
 def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
     """The batches of one epoch: a permutation that depends on seed and epoch alone; no batch of one sample.
 
-    Batch norm cannot normalise a single sample, so a last one is joined to the batch before.
+    Batch norm cannot normalise a single sample, so a last one is joined to the batch before. Of more than ``EPOCH``
+    samples an epoch sees that many, so that it takes minutes whatever the size of the data.
 
     Example:
         >>> [len(chunk) for chunk in shuffled(9, 4, seed=0, epoch=0)]
@@ -70,8 +72,8 @@ def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
     """
     if n < 2:
         raise InputError(f"{n} training samples were given; expected at least 2: add samples")
-    order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()
-    return _joined(np.split(order, range(batch, n, batch)))
+    order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()[:EPOCH]
+    return _joined(np.split(order, range(batch, len(order), batch)))
 
 
 def in_order(n: int, batch: int) -> list[Index]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn, optim
 
 from trainless.core.task import Task
 from trainless.learn.augment import augment
-from trainless.learn.feed import Feed, shuffled
+from trainless.learn.feed import EPOCH, Feed, shuffled
 from trainless.learn.graph import GraphedStep, Step
 from trainless.learn.outputs import outputs
 from trainless.learn.precision import Precision, in_layout, precision_for
@@ -152,7 +152,7 @@ class _Loop:
 
     def _validate(self, seconds: float) -> None:
         progress = self.progress
-        train_loss = float(progress.total) / self.train.size
+        train_loss = float(progress.total) / min(self.train.size, EPOCH)
         answers, y = outputs(progress.net, self.valid, self.precision)
         weights = None if self.weights is None else self.weights.cpu()
         valid_loss = float(weighted_mean(self.task.target.losses(answers, y), y, weights))

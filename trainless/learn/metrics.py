@@ -20,6 +20,8 @@ from trainless.core.target import Target
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Weighted = Callable[[Floats], float]
+DRAWN = 3 * 10**8  # samples that all draws of a bootstrap together may have
+LEAST_DRAWS = 100
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.9
         metric: A prepared metric: weights of the samples to its value.
         n: Number of samples.
         draws: How often n samples are drawn with replacement; draws without a value (a class that was not drawn)
-            are left out.
+            are left out. Of several hundred thousand samples, whose interval is narrow, there are fewer draws: at
+            least 100 of these.
         level: Coverage of the interval.
         seed: Of the draws.
 
@@ -51,6 +54,7 @@ def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.9
     """
     random = np.random.default_rng(seed)
     value = metric(np.ones(n))
+    draws = min(draws, max(LEAST_DRAWS, DRAWN // n))
     drawn = np.array([metric(np.bincount(random.integers(n, size=n), minlength=n).astype(float)) for _ in range(draws)])
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):

@@ -28,6 +28,7 @@ def data_section(contents: Contents) -> Section:
     )
     parts: list[Content] = [tag("p", text)]
     if contents.shown:
+        parts.append(tag("p", "This page shows samples of these data: whoever has the page has them, too."))
         parts += [_balance(contents), tag("h3", "Examples from the training part"), _examples(contents)]
     return Section("data", "The data", tuple(parts))
 
