@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -66,7 +67,9 @@ def _backwards(p: Probe) -> float:
 def _forwards(p: Probe) -> float:
     """θᵀHg as the derivative along θ of the derivative along g of the loss."""
     names = weight_names(p)
-    gradients = weight_gradients(next(p.split(1)))  # a probe for one use: its graph is let go of at once
+    once = next(replace(p, layout="given").split(1))  # for one use, laid out like what follows
+    gradients = weight_gradients(once)
+    del once
     along_g = tuple(gradients[name] for name in names)
     along_weights = tuple(p.weights[name] for name in names)
 
