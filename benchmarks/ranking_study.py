@@ -159,6 +159,7 @@ def judged(values: Floats, population: Population, draws: int) -> dict[str, floa
 def study(evidence: Evidence, draws: int) -> dict[str, Any]:
     """Every figure of the page."""
     report: dict[str, Any] = {"populations": {}, "ablation": {}, "agreement": {}}
+    report["noise"] = without_data(evidence, draws)
     for population in populations(evidence):
         boards = {}
         for name, ranking in candidates().items():
@@ -180,6 +181,24 @@ def study(evidence: Evidence, draws: int) -> dict[str, Any]:
             for level in (-1.0, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
         }
     return report
+
+
+def without_data(evidence: Evidence, draws: int) -> dict[str, dict[str, Any]]:
+    """The label-free ranking on noise and on images, on the networks that were scored on both."""
+    found = {}
+    live = evidence.population("nb201", "no-dead-edges")
+    for task in ("cifar10", "cifar100", "ImageNet16-120"):
+        noise, asked, rows, _ = scored(evidence, "nb201", "nb201_without_data.npz", task, "test")
+        images, _, places_, _ = scored(evidence, "nb201", "nb201_own.npz", task, "test")
+        both = whole(noise, asked, rankings[FREE].proxies)
+        for title, mask in ((f"all, {task}", both), (f"no dead edges, {task}", both & live[rows])):
+            same = np.isin(places_, rows[mask])
+            found[title] = {
+                "networks": int(mask.sum()),
+                "noise": judged(_need(rankings[FREE], noise.within("", mask)), noise.within("", mask), draws),
+                "images": judged(_need(rankings[FREE], images.within("", same)), images.within("", same), draws),
+            }
+    return found
 
 
 def _need(ranking: Any, population: Population) -> Floats:
@@ -233,7 +252,10 @@ def page(report: Mapping[str, Any], template: str) -> str:
     for title, one in found.items():
         quiet = [name for name in every if name not in one["heard"]]
         silenced.append(f"| {title} | {', '.join(quiet) or 'none'} |")
-    tables = {"RANKINGS": lines, "SINGLES": singles, "SILENCED": silenced}
+    noise = ["| networks | | on noise | on images |", "| --- | --- | --- | --- |"]
+    for title, one in report["noise"].items():
+        noise.append(f"| {title} | {one['networks']:,} | {_cell(one['noise'])} | {_cell(one['images'])} |")
+    tables = {"RANKINGS": lines, "SINGLES": singles, "SILENCED": silenced, "NOISE": noise}
     tables["ABLATION"] = _matrix(report["ablation"], "")
     tables["AGREEMENT"] = _matrix(report["agreement"], "agreement ")
     for name, rows in tables.items():

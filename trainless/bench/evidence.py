@@ -94,10 +94,11 @@ class Evidence:
     def stored(self, table: str) -> list[tuple[ScoreFile, npt.NDArray[np.intp]]]:
         """Our files of scores, and for each row of the table the row of the file, −1 where it has none.
 
-        ``TABLE.npz`` counts before ``TABLE_*.npz``, which may have other proxies or settings.
+        ``TABLE.npz`` counts before ``TABLE_*.npz``, which may have other proxies or settings and count by their size.
         """
-        paths = [self.folder / f"{table}.npz", *sorted(self.folder.glob(f"{table}_*.npz"))]
-        files = [read_scores(path) for path in paths if path.is_file()]
+        main, others = self.folder / f"{table}.npz", sorted(self.folder.glob(f"{table}_*.npz"))
+        more = sorted((read_scores(path) for path in others), key=lambda file: -len(file.archs))
+        files = [*([read_scores(main)] if main.is_file() else []), *more]
         if not files:
             raise Missing(
                 f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/",

@@ -15,8 +15,13 @@ def data_section(contents: Contents) -> Section:
     """What the networks learnt from."""
     task = contents.summary["task"]
     samples = task["samples"]
+    deciding = {
+        "when to stop training": contents.summary["plan"]["recipe"]["keep"] == "best",
+        "which members to train later": contents.settings.get("learn", False),
+    }
+    what = " and ".join(name for name, so in deciding.items() if so)
     split = (
-        f"Of the validation cases {task['stopping']:,} decided when to stop training; the other"
+        f"Of the validation cases {task['stopping']:,} decided {what}; the other"
         f" {task['calibration']:,} were kept from training, and the promises were made on them."
         if task["stopping"]
         else "The validation cases were kept from training, and the promises were made on them."

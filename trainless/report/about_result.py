@@ -6,6 +6,7 @@ import numpy as np
 
 from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
+from trainless.report.about_search import origins
 from trainless.report.chart import colour, legend
 from trainless.report.contents import Contents, Json
 from trainless.report.figures_result import (
@@ -19,7 +20,7 @@ from trainless.report.figures_result import (
     sizes_figure,
     values_figure,
 )
-from trainless.report.figures_search import in_words, methods
+from trainless.report.figures_search import in_words
 from trainless.report.figures_training import accuracy_figure, loss_figure
 from trainless.report.headline import deferral_in_words, width_in_words
 from trainless.report.markup import Content, Markup, figure, joined, percent, table, tag
@@ -31,7 +32,7 @@ MOST_OUTPUTS = 4
 def training_section(contents: Contents) -> Section:
     """The members while they were trained."""
     recipe = contents.summary["plan"]["recipe"]
-    names, shades = methods(contents.searches), {}
+    names, shades = origins(contents), {}
     for member in contents.summary["members"]:
         method = member["search"].partition("-")[0]
         shades[member["name"]] = colour(names.index(method)) if method in names else "cn"

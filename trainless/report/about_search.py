@@ -127,7 +127,7 @@ def _operations(contents: Contents) -> Markup | None:
     groups: dict[str, Counter[str]] = {}
     looked = [c for one in contents.searches for c in one.candidates if not is_region(c)]
     groups["all that was looked at"] = _tally(looked, contents)  # type: ignore[arg-type]
-    for method in methods(contents.searches):
+    for method in origins(contents):
         archs = _winners(contents, method)
         if archs:
             groups[f"{in_words(method)} ({len(archs)})"] = _tally(archs, contents)
@@ -147,6 +147,12 @@ def _operations(contents: Contents) -> Markup | None:
         "Shares of operations in the chosen architectures of each method (how many in brackets), and in everything"
         " that was looked at (after TEACUP, fig. 5). A share that grows from the first bar is what these data prefer.",
     )
+
+
+def origins(contents: Contents) -> list[str]:
+    """What found members: the methods of the searches in their order, then any other origin."""
+    members = [member["search"].partition("-")[0] for member in contents.summary.get("members", ())]
+    return list(dict.fromkeys([*methods(contents.searches), *(name for name in members if name != "single")]))
 
 
 def _winners(contents: Contents, method: str) -> list[Arch]:

@@ -38,7 +38,14 @@ def methods(searches: Sequence[Searched]) -> list[str]:
     return list(dict.fromkeys(one.method for one in searches))
 
 
-METHODS = MappingProxyType({"rl": "reinforcement learning", "genetic": "genetic algorithm", "prune": "pruning"})
+METHODS = MappingProxyType(
+    {
+        "rl": "reinforcement learning",
+        "genetic": "genetic algorithm",
+        "prune": "pruning",
+        "learned": "learning from the first members",
+    }
+)
 
 
 def in_words(method: str) -> str:

@@ -1,8 +1,9 @@
 """What a design keeps in a store, so that another machine goes on with it and trains nothing again.
 
 Its searches are runs of their own there. Beside them go the configuration, the plan, the mark that the time is used up,
-and every trained member as its safetensors and JSON; checkpoints of trainings that are under way stay where they are.
-A member is in the store as soon as it is trained, its JSON last, so that what has one is complete.
+the choice of later members, and every trained member as its safetensors and JSON; checkpoints of trainings that are
+under way stay where they are. A member is in the store as soon as it is trained, its JSON last, so that what has one is
+complete.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from trainless.engine.store import SqlStore
 from trainless.engine.store_claims import log
 from trainless.learn.files import MEMBER, WEIGHTS, member_folder
 from trainless.run.folder import CONFIGURATION, read_configuration, replace
+from trainless.run.learning import CHOICE
 from trainless.run.numbers import PLAN
 from trainless.run.shared import settings_of
 from trainless.run.stages import LATE_MARK
 
+ONCE = (LATE_MARK, CHOICE)  # files that are written once
 MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
 _MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
 
@@ -61,19 +64,20 @@ class Carried:
         self._fetch_plan()
         for name in sorted(self._there, reverse=True):  # weights before what says that they are complete
             found = _MEMBER.fullmatch(name)
-            path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / LATE_MARK
-            if (found or name == LATE_MARK) and not path.exists():
+            path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / name
+            if (found or name in ONCE) and not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace(path, self._runs.file(self._name, name) or b"")
 
     def keep(self) -> None:
-        """Write down what is new: the plan, the mark, and members that are trained."""
-        plan, mark = self._folder / PLAN, self._folder / LATE_MARK
+        """Write down what is new: the plan, what is written once, and members that are trained."""
+        plan = self._folder / PLAN
         if plan.exists() and plan.read_bytes() != self._plan:
             self._plan = plan.read_bytes()
             self._runs.put(self._name, PLAN, self._plan)
-        if mark.exists():
-            self._put(LATE_MARK, mark)
+        for name in ONCE:
+            if (self._folder / name).exists():
+                self._put(name, self._folder / name)
         for about in sorted(self._folder.glob(f"members/*/{MEMBER}")):
             place = f"members/{about.parent.name}"
             if f"{place}/{MEMBER}" in self._there or not self._fits(about.with_name(WEIGHTS), place):

@@ -3,7 +3,7 @@
 The folder holds ``run.json`` (what was asked for), ``plan.json`` (the numbers that follow), ``searches/`` (a run folder
 each, with its store), ``members/``, ``ensemble.json`` and ``drift.safetensors`` (what joins them), ``predictions.npz``
 (what the ensemble says of the test part), ``summary.json``, ``shown.npz`` (the few samples that are shown) and
-``report.html``, which is made of these alone.
+``report.html``, which is made of these alone; and ``learned.json``, where later members are chosen by the first ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trainless.run.numbers import Wish, plan_of, settle
 from trainless.run.presets import Preset, require_designable, require_varied, rungs
 from trainless.run.presets import registry as presets
 from trainless.run.reporting import REPORT, write_report
-from trainless.run.stages import Progress, Work, elapsed, entries_of, search_stage, train_stage
+from trainless.run.stages import Progress, Work, elapsed, search_stage, train_stage
 from trainless.run.units import quantity, seconds_of
 from trainless.run.verdict import plain
 from trainless.spaces import registry as spaces
@@ -68,6 +68,7 @@ def design(
     members: int | None = None,
     epochs: int | None = None,
     baseline: int | None = None,
+    learn: bool = False,
     time_budget: float | str | None = None,
     coverage: float = 0.9,
     by_class: bool = False,
@@ -105,6 +106,8 @@ def design(
         members: Members of the ensemble, instead of the preset's number.
         epochs: The most epochs, instead of the preset's.
         baseline: Members of the single-architecture ensemble, instead of the preset's number.
+        learn: Whether only the first half of the members, two at least, is chosen by the ranking, and the others once
+            those are trained, by what :func:`trainless.ranking.learn` makes of their validation losses.
         time_budget: Wall time in seconds, or text such as ``"30m"``.
         coverage: Of conformal sets or intervals.
         by_class: Whether sets keep their coverage for every class.
@@ -134,7 +137,7 @@ def design(
     numbers = _changed(preset, evaluations, members, epochs, baseline)
     most = None if memory_limit is None else int(quantity(memory_limit, "memory"))
     where = Engine(engine, workers, seconds_of(timeout), most, device, address)
-    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget), where, store)
+    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget), where, store, learn)
     limits = {name: quantity(most, name) for name, most in (constraints or {}).items()}
     ladder = rungs(numbers, space, space_args or {})
     ladder[0].check(task)
@@ -182,12 +185,11 @@ def _work(work: Work, ladder: list[Space], started: float) -> None:
     work.keep()
     work.progress("planning", 1, 1, "")
     winners = search_stage(work, plan)
-    held = hold_back(work.task, plan.recipe, work.wish.seed)
+    held = hold_back(work.task, plan.recipe, work.wish.seed, choosing=work.wish.learn)
     spent = elapsed(plan, winners, started)
     plan = settle(work.folder, plan, work.wish, work.task, held, winners, spent)
     work.keep()
-    entries, origins = entries_of(work, plan, winners)
-    roster = train_stage(work, plan, held, entries, spent)
+    entries, origins, roster = train_stage(work, plan, held, winners, spent)
     work.progress("calibrating", 0, 1, "")
     join(work, plan, held, winners, entries, origins, roster)
     work.progress("calibrating", 1, 1, "")
@@ -226,6 +228,7 @@ def _asked(work: Work, space: str, space_args: Mapping[str, Any]) -> dict[str, A
         "preset": plain(dataclasses.asdict(wish.preset)),
         "ranking": wish.ranking,
         "init": wish.init,
+        "learn": wish.learn,
         "limits": dict(work.limits),
         "time_budget": wish.seconds or 0.0,
         "seed": wish.seed,

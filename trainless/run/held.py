@@ -28,11 +28,17 @@ class Held:
     calibration: Index
 
 
-def hold_back(task: Task, recipe: Recipe, seed: int) -> Held:
+def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) -> Held:
     """Keep half of the validation part from training, so that promises are made on samples that chose nothing.
 
     The halves are stratified by class, and whole groups stay together. A recipe that keeps the last weights and never
     stops early chooses nothing by the validation part: then all of it is for calibration.
+
+    Args:
+        task: The data.
+        recipe: How members are trained.
+        seed: Which samples are kept.
+        choosing: Whether the validation part chooses members too, whatever the recipe does.
 
     Example:
         >>> from trainless.learn.recipe import recipe
@@ -43,7 +49,7 @@ def hold_back(task: Task, recipe: Recipe, seed: int) -> Held:
     """
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])
-    if recipe.keep == "last":
+    if recipe.keep == "last" and not choosing:
         return Held(task, order.permutation(len(valid)))
     stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
     groups = None if valid.groups is None else valid.groups[stopping]

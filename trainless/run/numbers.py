@@ -41,6 +41,7 @@ class Wish:
         seconds: The time budget; None for none.
         engine: Where these processes are, and the limits of one candidate.
         store: A store that other machines share; empty for one per search.
+        learn: Whether the later half of the members is chosen by what the first half taught.
     """
 
     preset: Preset
@@ -52,6 +53,7 @@ class Wish:
     seconds: float | None
     engine: Engine = field(default_factory=Engine)
     store: str = ""
+    learn: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space], spent: fl
 
 def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe: Recipe) -> Plan:
     preset, start = wish.preset, time.monotonic()
-    held = hold_back(task, recipe, wish.seed)
+    held = hold_back(task, recipe, wish.seed, choosing=wish.learn)
     proxies = select(named_ranking(wish.ranking).proxies)
     options: dict[str, Any] = {"seed": wish.seed, "init": init_named(wish.init), "device": wish.device}
     space, pace, numbers = plan_within(

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainless.core.arch import Arch
 from trainless.core.task import Task
 from trainless.engine.loop import Loop
 from trainless.learn.ensemble import most_common
 from trainless.learn.members import of_architectures, of_initialisations
 from trainless.learn.progress import Epoch
+from trainless.ranking import ranking as named_ranking
 from trainless.run.held import Held
+from trainless.run.learning import ORIGIN, first_members, later_members, values_of
 from trainless.run.numbers import Plan, Wish
 from trainless.run.presets import Trial
 from trainless.run.search import Watch
@@ -102,38 +105,73 @@ def elapsed(plan: Plan, winners: list[Winner], started: float) -> Callable[[], f
     return lambda: before + time.monotonic() - started
 
 
-def entries_of(work: Work, plan: Plan, winners: list[Winner]) -> tuple[list[Entry], dict[str, str]]:
-    """The members to train, and the search that each of the ensemble comes from."""
-    found = architectures(winners, plan.space, plan.members, distinct=work.wish.preset.distinct)
-    first = SEEDS * work.wish.seed
-    made = of_architectures(plan.space, [arch for _, arch in found], plan.recipe, first)
-    entries = [Entry(f"{number:02d}", member) for number, member in enumerate(made)]
-    origins = {entry.name: trial for entry, (trial, _) in zip(entries, found, strict=True)}
-    if plan.baseline:
-        arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
-        same = of_initialisations(plan.space, arch, plan.baseline, plan.recipe, first + BASELINE_SEEDS)
-        entries += [Entry(f"{BASELINE}-{number:02d}", member) for number, member in enumerate(same)]
-    return entries, origins
+def train_stage(
+    work: Work, plan: Plan, held: Held, winners: list[Winner], spent: Callable[[], float]
+) -> tuple[list[Entry], dict[str, str], Roster]:
+    """Train all members of a plan, the later half by what the first half taught where that was asked for.
+
+    Returns:
+        The members, the search that each of the ensemble comes from (or that it was learned), and what training them
+        came to.
+    """
+    began, space, before = spent(), plan.space, Roster({}, {}, {})
+    count = first_members(plan.members) if work.wish.learn else plan.members
+    found = architectures(winners, space, count, distinct=work.wish.preset.distinct)
+    baseline = _baseline(work, plan, winners)
+    first: list[Entry] = []
+    if later := plan.members - count:
+        first = _entries(work, plan, found)
+        before = _train(work, plan, held, first, spent, began, before, len(first) + later + len(baseline))
+        values = values_of(work.folder, first, before)
+        chosen = later_members(work.folder, space, winners, named_ranking(work.wish.ranking), values, later)
+        work.keep()
+        found += [(ORIGIN, arch) for arch in chosen]
+    members = _entries(work, plan, found)
+    origins = {entry.name: origin for entry, (origin, _) in zip(members, found, strict=True)}
+    entries = members + baseline
+    return entries, origins, _train(work, plan, held, entries[len(first) :], spent, began, before, len(entries))
 
 
-def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent: Callable[[], float]) -> Roster:
-    """Train all members of a plan."""
-    epochs, trained, began = plan.recipe.epochs, 0, spent()
-    total = float(len(entries) * epochs)
+def _entries(work: Work, plan: Plan, found: list[tuple[str, Arch]]) -> list[Entry]:
+    made = of_architectures(plan.space, [arch for _, arch in found], plan.recipe, SEEDS * work.wish.seed)
+    return [Entry(f"{number:02d}", member) for number, member in enumerate(made)]
+
+
+def _baseline(work: Work, plan: Plan, winners: list[Winner]) -> list[Entry]:
+    if not plan.baseline:
+        return []
+    arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
+    first = SEEDS * work.wish.seed + BASELINE_SEEDS
+    same = of_initialisations(plan.space, arch, plan.baseline, plan.recipe, first)
+    return [Entry(f"{BASELINE}-{number:02d}", member) for number, member in enumerate(same)]
+
+
+def _train(
+    work: Work,
+    plan: Plan,
+    held: Held,
+    entries: list[Entry],
+    spent: Callable[[], float],
+    began: float,
+    before: Roster,
+    total: int,
+) -> Roster:
+    """Train some of the members, after those before; ``total`` is how many there are in all."""
+    epochs, trained = plan.recipe.epochs, len(before.folders)
 
     def epoch(entry: Entry, one: Epoch) -> None:
         reached = trained * epochs + one.number + 1
-        work.progress("training", reached, total, f"member {entry.name}: validation loss {one.valid_loss:.3f}")
+        work.progress("training", reached, total * epochs, f"member {entry.name}: validation loss {one.valid_loss:.3f}")
 
     def done(entry: Entry, status: str) -> None:
         nonlocal trained
         trained += status == "ok"
         work.keep()
         what = "is trained" if status == "ok" else status
-        work.progress("training", trained * epochs, total, f"member {entry.name} {what}")
+        work.progress("training", trained * epochs, total * epochs, f"member {entry.name} {what}")
 
-    work.progress("training", 0, total, "")
-    return train_roster(
+    work.progress("training", trained * epochs, total * epochs, "")
+    roster = train_roster(
         work.folder,
         held.task,
         entries,
@@ -145,6 +183,11 @@ def train_stage(work: Work, plan: Plan, held: Held, entries: list[Entry], spent:
         late=lambda: _late(work, spent, began, trained),
         epoch=epoch,
         done=done,
+    )
+    return Roster(
+        {**before.folders, **roster.folders},
+        {**before.replaced, **roster.replaced},
+        {**before.left_out, **roster.left_out},
     )
 
 

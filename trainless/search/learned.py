@@ -63,7 +63,7 @@ class LearnedSearch:
             raise InputError(f"pool={pool} was given; expected at least 2 architectures to choose from")
         self._space, self._feasible, self._size = space, feasible, pool
         self._proxy = cache(proxy)
-        given = structure or _structure_of(space)
+        given = structure or structure_of(space)
         self._structure = cache(lambda arch: np.asarray(given(arch), np.float64))
         self._origin: Json = dict(np.random.default_rng(seed).bit_generator.state)
         self._pool: dict[Arch, None] | None = None
@@ -141,7 +141,14 @@ class LearnedSearch:
         self._best.restore(state["best"])
 
 
-def _structure_of(space: Choices) -> Structure:
+def structure_of(space: Choices) -> Structure:
+    """Features of an arch: those of its graph where the space can draw it, else its options, one feature for each.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> len(structure_of(NasBench201())((0, 1, 2, 3, 4, 0)))
+        191
+    """
     if not isinstance(space, Drawable):
         sizes = [len(decision) for decision in space.decisions]
         return lambda arch: np.concatenate([np.eye(size)[option] for size, option in zip(sizes, arch, strict=True)])
