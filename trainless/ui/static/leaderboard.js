@@ -74,7 +74,7 @@ export function leaderboardTab() {
   return {
     element,
     async update(about) {
-      if (by === null && about.columns.length) {  // without an order of its own, the best by the first column come first
+      if (by === null && about.columns.length && about.rows) {  // without an order of its own, the best by the first column come first
         by = about.ranked ? "" : about.columns[0].name;
         descending = !about.ranked && about.columns[0].up !== false;
       }
