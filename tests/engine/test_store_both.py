@@ -264,11 +264,11 @@ def test_a_lease_ends_unless_it_is_renewed(place: str, monkeypatch: pytest.Monke
 
 
 def test_a_lease_is_renewed_while_its_process_lives(place: str) -> None:
-    with leased(place, 0.8) as store, leased(place, 0.8) as look:
+    with leased(place, 3.0) as store, leased(place, 3.0) as look:
         store.runs.save("mine", "{}")
         with store.runs.hold("mine"):
             for _ in range(10):
-                time.sleep(0.2)
+                time.sleep(0.4)
                 assert look.runs.all()[0].owner == store_claims.owner()
         assert look.runs.all()[0].owner == ""
 
@@ -371,14 +371,13 @@ def test_a_run_is_running_as_long_as_its_process_lives(place: str, monkeypatch: 
 def test_a_machine_that_was_lost_runs_until_its_lease_ends(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     be = named(monkeypatch)
     be("alpha")
-    with leased(place, 0.8) as lost, leased(place, 0.8) as store:
+    with leased(place, 2.0) as lost, leased(place, 2.0) as store:
         lost.runs.save("mine", "{}")
+        began = time.monotonic()
         with lost.runs.hold("mine"):
             be("beta")  # nobody renews alpha's claims
-            assert store.runs.all()[0].running
-            began = time.monotonic()
             with store.runs.hold("mine"):
-                assert 0.2 < time.monotonic() - began < 10
+                assert 1.9 < time.monotonic() - began < 30
             assert not store.runs.all()[0].running
 
 

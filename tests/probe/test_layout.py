@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
@@ -63,3 +64,44 @@ def test_drawn_numbers_are_the_same_in_either_layout() -> None:
     plain, last = draw(torch.zeros(2, 3, 4, 5)), draw(torch.zeros(2, 4, 5, 3).movedim(-1, 1))
     assert torch.equal(plain, last)
     assert (channels_lie_last(plain), channels_lie_last(last)) == (False, True)
+
+
+class Viewing(nn.Module):
+    """Flattens by ``view``, which cannot take channels last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3), nn.ReLU())
+        self.last = nn.Linear(6 * 8 * 8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.body(x)
+        return self.last(x.view(x.size(0), -1))
+
+
+class Remembering(nn.Module):
+    """Keeps what its first pass computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.kept = nn.Linear(144, 4), None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kept is None:
+            self.kept = torch.linspace(0, 1, 144, device=x.device)
+        return self.line(x.flatten(1) * self.kept)
+
+
+def test_a_network_that_needs_the_plain_layout_gets_it() -> None:
+    torch.manual_seed(0)
+    net, batch = Viewing(), TASK.batch(8, 0)
+    plain, last = (Probe.of(net, batch, TASK.target, layout=layout) for layout in ("given", "channels_last"))
+    for name in ("synflow", "jacov", "snip", "naswot", "zico", "gradsign"):
+        assert value(last, name) == value(plain, name)
+        assert math.isfinite(value(last, name))
+
+
+def test_counting_leaves_nothing_behind_in_a_network() -> None:
+    p = Probe.of(Remembering(), TASK.batch(8, 0), TASK.target, layout="channels_last")
+    assert value(p, "flops") == 144 * 4
+    assert math.isfinite(value(p, "synflow"))

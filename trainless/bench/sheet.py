@@ -152,7 +152,8 @@ class Sheet:
         """For a spreadsheet; notes are left out, and what is not there is empty."""
         text = io.StringIO()
         rows = self._flat()
-        writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+        names = dict.fromkeys(name for row in rows for name in row) if rows else self.columns
+        writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in rows)
         return text.getvalue()

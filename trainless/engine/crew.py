@@ -94,10 +94,11 @@ class Crew(Generic[W]):
             self._start_failures += 1
             if self._start_failures >= START_FAILURES * max(1, len(self.workers)):
                 raise InputError(f"worker processes cannot start: {reason}; {self._hint}")
-        job, ready = worker.job, worker.ready
+        job, ready, place = worker.job, worker.ready, self.workers.index(worker)
+        del self.workers[place]
         worker.end(now=True)
         fresh = self._start(worker)
-        self.workers[self.workers.index(worker)] = fresh
+        self.workers.insert(place, fresh)
         if job is None:
             return
         ticket, proposal = job

@@ -90,6 +90,8 @@ class Outlet:
 
     def _pass_on(self) -> None:
         for line in plain_lines(self._portions()):
+            if sys.stderr is None:
+                continue  # it was closed
             try:
                 sys.stderr.write(f"worker: {line}\n")
                 sys.stderr.flush()

@@ -30,7 +30,7 @@ def count(
         net: Any network; it is not touched.
         input_shape: The shape of one sample.
         dtype: Type of the inputs; integers for tokens.
-        private: The network is a probe's own: it need not be copied.
+        private: The network is a probe's own and keeps nothing of a pass: it need not be copied.
 
     Example:
         >>> count(nn.Linear(4, 3), (4,))

@@ -84,15 +84,22 @@ class Trace:
 def trace(p: Probe) -> Trace:
     """THE forward pass of a probe, graph kept; whatever needs one uses this one.
 
-    A network that works in place may overwrite what was noted; it is then run once more on copies.
+    A network that works in place may overwrite what was noted; it is then run once more on copies. One that cannot
+    run with channels last (``view`` depends on how numbers lie in memory) is run as it was written.
     """
-    found, spoilt = _record(p, careful=False)
-    return _record(p, careful=True)[0] if spoilt else found
-
-
-def _record(p: Probe, careful: bool) -> tuple[Trace, bool]:
-    """A recorded pass, and whether something that was noted has been overwritten since."""
     layout: Layout = "plain" if p.norm == "isolated" else p.layout  # samples alone are slow in any other
+    try:
+        found, spoilt = _record(p, layout, careful=False)
+    except RuntimeError:
+        if layout != "channels_last":
+            raise
+        layout = "plain"
+        found, spoilt = _record(p, layout, careful=False)
+    return _record(p, layout, careful=True)[0] if spoilt else found
+
+
+def _record(p: Probe, layout: Layout, careful: bool) -> tuple[Trace, bool]:
+    """A recorded pass, and whether something that was noted has been overwritten since."""
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
         x.requires_grad_()

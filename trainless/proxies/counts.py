@@ -8,13 +8,14 @@ from trainless.probe.counts import count
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import weight_names
 from trainless.proxies.proxy import proxy
-from trainless.spaces.protocol import Counts
+from trainless.spaces.protocol import Counts, Network
 
 
 @quantity
 def counts(p: Probe) -> Counts:
     """Parameters, multiply–accumulates and parameter tensors of the probe's network."""
-    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype, private=True)
+    ours = isinstance(p.net, Network)  # another network may keep what it computed, here without numbers, for later
+    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype, private=ours)
 
 
 @proxy(higher_is_better=True, data=False, paper="baseline")

@@ -40,7 +40,7 @@ class Carried:
     def __init__(self, store: SqlStore, folder: Path) -> None:
         self._runs, self._shown, self._folder = store.runs, store.shown, folder
         self._name = folder.resolve().name
-        self._there = set(self._runs.files(self._name))
+        self._there: set[str] = set()
         self._plan: bytes | None = None
 
     def held(self) -> AbstractContextManager[None]:
@@ -53,6 +53,7 @@ class Carried:
         Raises:
             InputError: The store has another design of this name, or both went on apart from each other.
         """
+        self._there = set(self._runs.files(self._name))
         theirs = self._read(CONFIGURATION)
         if theirs is None:
             self._runs.put(self._name, CONFIGURATION, (self._folder / CONFIGURATION).read_bytes())

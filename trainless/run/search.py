@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,6 @@ def search(
         with shared.refusing(fresh) if shared else nullcontext():
             folder = open_folder(path, asked, _budget_json(budget))
         stack.enter_context(locked(folder.path))
-        (path / ENDING).unlink(missing_ok=True)
         stack.enter_context(forgotten_unless_begun(folder, fresh))
         if shared:
             shared.settle()
@@ -207,15 +206,17 @@ def search(
             replay(loop, read(folder.trajectory))
         stopping = stack.enter_context(one_interrupt(notice))
         executor = executor_for(made, where)
+        (path / ENDING).unlink(missing_ok=True)
         try:
             end = _drive(loop, executor, budget, folder, shared, stopping, watch)
+            final = _final(loop, executor)
+            executor.close()
         except BaseException as error:
             executor.close(now=True)
             places = leaderboard(loop, plan.space, made.higher_is_better, known)
-            _publish(folder, places, ending_by(error), None if isinstance(error, StoreError) else shared)
+            with suppress(OSError):  # such as a full disk, which is then the error already
+                _publish(folder, places, ending_by(error), None if isinstance(error, StoreError) else shared)
             raise
-        final = _final(loop, executor)
-        executor.close()
         places = leaderboard(loop, plan.space, made.higher_is_better, known, final)
         _publish(folder, places, Ending(end), shared)
         require_scored(loop, None if out is None else folder.leaderboard)
@@ -253,10 +254,10 @@ def _final(loop: Loop, executor: Executor) -> list[Proposal]:
 
 def _publish(folder: Folder, places: list[Place], ending: Ending, shared: Shared | None) -> None:
     """What this session came to and how it ended, here and in the store."""
-    replace(folder.leaderboard, to_csv(places))
-    replace(folder.path / ENDING, ending.to_json() + "\n")
     if shared:
         shared.publish(to_csv(places), ending)
+    replace(folder.leaderboard, to_csv(places))
+    replace(folder.path / ENDING, ending.to_json() + "\n")
 
 
 def _budget_json(budget: Budget) -> Json:

@@ -102,6 +102,7 @@ class Shared:
             raise InputError(f"{self._shown} has no run called {self._name!r}: trainless watch --store lists its runs")
         self.fetch()
         replace(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
+        (self._path / ENDING).unlink(missing_ok=True)
         if entry.ending:
             replace(self._path / ENDING, entry.ending)
 

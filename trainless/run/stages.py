@@ -198,4 +198,5 @@ def _late(work: Work, spent: Callable[[], float], began: float, trained: int) ->
     one = (spent() - began) / math.ceil(trained / work.wish.workers)
     if spent() + one > LATE * work.wish.seconds:
         (work.folder / LATE_MARK).touch()
+        work.keep()
     return (work.folder / LATE_MARK).exists()

@@ -11,7 +11,6 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.core.userfile import PREFIX
 from trainless.spaces.source import class_digest
 
 
@@ -127,9 +126,8 @@ def key(space: Space) -> str:
         'nb201(channels=8, cells=5)'
     """
     described: Any = space
-    own = (
-        f"#{class_digest(type(space))}" if type(space).__module__.startswith(PREFIX) else ""
-    )  # a class of a user's file
+    ours = type(space).__module__.partition(".")[0] == __name__.partition(".")[0]
+    own = "" if ours else f"#{class_digest(type(space))}"
     if not dataclasses.is_dataclass(described):
         return f"{space.name}{own}"
     fields = [(field.name, getattr(space, field.name)) for field in dataclasses.fields(described) if field.init]
