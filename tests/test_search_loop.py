@@ -404,3 +404,18 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         search(TASK, SPACE, "random", proxies="params,flops", evaluations=2)
     with pytest.raises(InputError, match="ahead=0"):
         search(TASK, SPACE, "random", measure=Sum(), ahead=0, evaluations=1, out=tmp_path)
+
+
+def test_a_session_that_cannot_begin_leaves_the_note_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(TASK, SPACE, "random", measure=Slow(0.0), evaluations=3, out=tmp_path)
+    note = (tmp_path / "ending.json").read_text()
+
+    def broken(*given: object) -> None:
+        raise InputError("no worker can be started")
+
+    monkeypatch.setattr("trainless.run.search.executor_for", broken)
+    with pytest.raises(InputError, match="no worker can be started"):
+        search(TASK, SPACE, "random", measure=Slow(0.0), evaluations=6, out=tmp_path)
+    assert (tmp_path / "ending.json").read_text() == note

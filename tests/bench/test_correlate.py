@@ -314,3 +314,7 @@ def test_where_picks_the_rows_that_are_meant(tmp_path: Path) -> None:
     path.write_text("arch_index,dataset,s\n0,a,1\n0,b,2\n1,a,3\n1,b,4\n")
     found = columns_of_csv(path, "arch_index", ["s"], Table("toy", "letters", ("a", "b"), {}), "dataset=b")
     assert found["s"].values.tolist() == [[2.0, 4.0]]
+
+
+def test_a_table_without_rows_keeps_its_head() -> None:
+    assert Sheet("none", ("proxy", "networks"), ()).csv() == "proxy,networks\n"

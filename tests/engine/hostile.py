@@ -48,9 +48,10 @@ class Hostile(Sum):
         if kind == 6 and not (Path(self.folder) / "once").exists():
             (Path(self.folder) / "once").touch()
             os._exit(9)
-        if kind in (7, 8, 9):  # hangs, dies or ends well with a process of its own, whose number is in the folder
+        if kind in (7, 8, 9):  # hangs, dies or ends well with a process of its own, all whose numbers are in the folder
             child = subprocess.Popen(["sleep", "600"])
-            (Path(self.folder) / f"child-{kind}").write_text(str(child.pid))
+            with (Path(self.folder) / f"child-{kind}").open("a") as file:
+                file.write(f"{child.pid}\n")
             if kind == 7:
                 time.sleep(60)
             if kind == 8:

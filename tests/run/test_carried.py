@@ -115,3 +115,17 @@ def test_designs_that_went_on_apart_are_refused(tmp_path: Path) -> None:
         store.runs.put("run", "plan.json", b"\xff{")
         with pytest.raises(InputError, match="is damaged"):
             Carried(store, folder).fetch()
+
+
+def test_what_is_stored_while_one_waits_for_the_design_is_brought(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"verb": "design"}')
+    with store_at(str(tmp_path / "shared.sqlite")) as store:
+        waiting = Carried(store, folder)
+        store.runs.put("run", "late", b"")
+        store.runs.put("run", "members/00/weights.safetensors", b"theirs")
+        with waiting.held():
+            waiting.fetch()
+    assert (folder / "late").exists()
+    assert (folder / "members/00/weights.safetensors").read_bytes() == b"theirs"
