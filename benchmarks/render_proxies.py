@@ -30,6 +30,11 @@ A proxy's *setting* is the point at which its paper computes it: the initialisat
 options of the published program where they are not the defaults. Costs are in FBE, forward-backward equivalents: the
 time over that of one plain forward and backward pass of the same network on the same batch. Where a score does not
 exist, it is NaN with the reason recorded (*Fails*).
+
+Every argument below can be given in a proxy's name wherever proxies are named, as in `--proxies
+vkdnw/samples=64/tensors=8,zico` or `tl.score(net, batch, proxies="zico/batches=4")`: a proxy of its own, with a column
+and stored scores of its own, under the name that has the options in alphabetical order. At the papers' settings
+(`--init paper`) the other options stay as the paper has them. In Python, `vkdnw.having(tensors=8)` is the same.
 """
 
 

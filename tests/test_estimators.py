@@ -55,6 +55,13 @@ def test_images_with_names_of_classes(images: tuple[Any, Any], fitted: Trainless
     assert np.allclose(unsure["total"], unsure["aleatoric"] + unsure["epistemic"])
 
 
+def test_promises_that_cannot_be_are_refused_at_once(images: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"coverage=1.5 was given; expected a number between 0 and 1"):
+        TrainlessClassifier(**OPTIONS, coverage=1.5).fit(*images)
+    with pytest.raises(ValueError, match=r"accuracy=2 was given; expected a number between 0 and 1"):
+        TrainlessRegressor(**OPTIONS, accuracy=2).fit(images[0], np.arange(120.0))
+
+
 def test_what_was_fitted_can_be_loaded(images: tuple[Any, Any], fitted: TrainlessClassifier) -> None:
     again = load(fitted.out or "")
     assert np.array_equal(again.predict(images[0].astype(np.float32)).mean, fitted.predict_proba(images[0]))

@@ -52,7 +52,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         preset: str | Preset = "fast",
         space: str = "nb201",
         space_args: Mapping[str, Any] | None = None,
-        ranking: str = "teacup",
+        ranking: str = "",
         constraints: Mapping[str, Any] | None = None,
         evaluations: int | None = None,
         members: int | None = None,

@@ -19,7 +19,7 @@ from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.own import Judged, judge_proxy
 from trainless.bench.plan import Plan
 from trainless.bench.scorefile import ScoreFile
-from trainless.bench.sheet import Share, Sheet, shown
+from trainless.bench.sheet import Interval, Share, Sheet, shown
 from trainless.bench.tables.table import Key, Table
 from trainless.core.errors import InputError
 from trainless.spaces.moves import arch_at
@@ -314,6 +314,33 @@ def test_where_picks_the_rows_that_are_meant(tmp_path: Path) -> None:
     path.write_text("arch_index,dataset,s\n0,a,1\n0,b,2\n1,a,3\n1,b,4\n")
     found = columns_of_csv(path, "arch_index", ["s"], Table("toy", "letters", ("a", "b"), {}), "dataset=b")
     assert found["s"].values.tolist() == [[2.0, 4.0]]
+
+
+def test_what_has_no_value_has_no_interval() -> None:
+    constant = Column(np.ones((1, 40)), np.ones(40, bool))
+    sheet = board({"same": constant}, np.arange(40.0), np.ones(40, bool), title="", draws=20)
+    undefined = sheet.rows[0][sheet.columns.index("kendall")]
+    assert isinstance(undefined, Interval)
+    assert np.isnan([undefined.value, undefined.low, undefined.high]).all()
+
+
+def test_infinite_scores_are_failures_and_said_to_be() -> None:
+    values = np.arange(40.0)[None]
+    values[0, :3] = np.inf
+    sheet = board({"wild": Column(values, np.ones(40, bool))}, np.arange(40.0), np.ones(40, bool), title="", draws=5)
+    assert "wild: 3 infinite scores count as failures." in sheet.notes
+    assert sheet.rows[0][sheet.columns.index("coverage")] == Share(37, 40)
+
+
+def test_columns_and_files_that_cannot_be_meant_are_refused(tmp_path: Path, table: Table) -> None:
+    path = tmp_path / "letters.csv"
+    path.write_text("arch_index,score\n0,a\n1,b\n")
+    with pytest.raises(InputError, match="the column score has no finite number, but a"):
+        columns_of_csv(path, "arch_index", ["score"], table)
+    value, code = np.ones((1, 1, 1)), np.zeros((1, 1, 1), np.uint16)
+    other = ScoreFile(("x",), ("snip",), (0,), value, code, settings={"space": "nb101(…)"})
+    with pytest.raises(InputError, match=f"the scores are of the space nb101, the table {table.name} of {table.space}"):
+        columns_of_sweep(other, ["snip"], table)
 
 
 def test_a_table_without_rows_keeps_its_head() -> None:

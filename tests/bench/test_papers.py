@@ -197,3 +197,37 @@ def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, mon
     assert "![" in text
     assert {path.name for path in (tmp_path / "figures").iterdir()} >= {"nb201-cifar10.svg", "published-and-ours.svg"}
     assert said[-1] == "gradsign:table5.3"
+
+
+def test_rows_with_options_read_a_sample_of_their_own_or_say_what_to_sweep(evidence: Evidence, tmp_path: Path) -> None:
+    nb201 = table("nb201")
+    for path in evidence.folder.glob("*.npz"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    alive = np.flatnonzero(Evidence(tmp_path).population("nb201", "no-dead-edges"))
+    rows = np.random.default_rng(0).permutation(alive)[:40]
+    accuracy = nb201.column("ImageNet16-120", "test")[rows]
+    name = "vkdnw/samples=64/tensors=8"
+    codes = np.zeros((40, 1, 1), np.uint16)
+    archs = tuple(nb201.archs[row] for row in rows)
+    ScoreFile(archs, (name,), (0,), accuracy[:, None, None], codes, ms=np.ones(1)).write(tmp_path / "nb201_vkdnw.npz")
+    held = Evidence(tmp_path)
+    assert name not in held.proxies("nb201")  # of a small sample: it does not narrow what is made of all proxies
+    assert held.ours("nb201", name).asked.sum() == 40  # each class once
+    found = {row.label: row.source for row in find("vkdnw:table7")[0].rows}
+    where = Where(population="no-dead-edges", task="ImageNet16-120", draws=0)
+    layers = held.ours("nb201", "layers").values[0]
+    asked = held.ours("nb201", name).asked & held.population("nb201", "no-dead-edges")
+    order = np.lexsort((nb201.column("ImageNet16-120", "test")[asked], layers[asked]))
+    ranks = np.empty(asked.sum())
+    ranks[order] = np.arange(asked.sum())
+    exact = np.corrcoef(ranks, nb201.column("ImageNet16-120", "test")[asked].argsort().argsort())[0, 1]
+    answer = found["8"].answer(held, where)
+    assert answer.networks == asked.sum()
+    assert answer.out["spearman"].value == pytest.approx(exact, abs=0.02)  # twins of one accuracy share a rank
+    with pytest.raises(
+        Missing, match=r"tensors=16 is not among .*nb201_vkdnw.npz: trainless bench sweep --proxies vkdnw/"
+    ):
+        found["16"].answer(held, where)
+    real = {row.label: row.source for row in find("vkdnw:table5")[0].rows}
+    with pytest.raises(Missing, match=r"no scores are stored .* --task cifar10 --init own --batch 128 --out FOLDER"):
+        real["128, real"].answer(held, where)

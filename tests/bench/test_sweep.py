@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from trainless.bench.scorefile import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record
+from trainless.proxies import registry
 from trainless.spaces.nb201 import NasBench201
 
 THIN = "channels=4,cells=1"
@@ -34,6 +36,21 @@ def deadly(p):
         os._exit(9)
     return size
 """
+
+OWN = """
+import trainless as tl
+
+
+@tl.proxy(higher_is_better=True, paper="none")
+def mine(p):
+    "Whatever."
+    {body}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
 
 def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> None:
@@ -97,9 +114,40 @@ def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
+def test_what_one_proxy_raises_harms_no_other(tmp_path: Path) -> None:
+    """Names of files that are no UTF-8 come as lone surrogates, which no file or database takes."""
+    own = tmp_path / "own.py"
+    text = OWN.replace("mine", "unnamed").format(body="raise ValueError('no file caf\\udce9\\x00.bin')")
+    own.write_text(text, encoding="utf-8")
+    asked = ["--out", str(tmp_path / "s"), "--space-args", THIN, "--archs", "sample:2", "--task", "noise:3x8x8:10"]
+    assert main([*asked, "--proxies", f"{own}:unnamed,params", "--batch", "4", "--store", str(tmp_path / "db")]) == 0
+    file = read_scores(tmp_path / "s" / "scores.npz")
+    assert np.isfinite(file.column("params")).all()
+    assert file.failures("unnamed") == {"ValueError: no file caf��.bin": 2}
+
+
+def test_scores_by_code_that_has_changed_are_not_taken_for_those_of_the_new(tmp_path: Path) -> None:
+    own, folder, kept = tmp_path / "own.py", tmp_path / "s", str(tmp_path / "db")
+
+    def swept(out: Path, body: str) -> list[float]:
+        own.write_text(OWN.format(body=body), encoding="utf-8")
+        plan = Plan(str(out), space_args=THIN, archs="sample:2", proxies=f"{own}:mine", task="noise:3x8x8:10", batch=4)
+        return list(map(float, sweep(dataclasses.replace(plan, store=kept)).column("mine")))
+
+    assert swept(folder, "return 1.0") == [1.0, 1.0]
+    assert swept(folder, "return 1.0  # said again") == [1.0, 1.0]
+    with pytest.raises(InputError, match="holds scores by mine as it was before its code changed"):
+        swept(folder, "return 2.0")
+    assert swept(tmp_path / "other", "return 2.0") == [2.0, 2.0]  # nor are those in the shared store
+
+
 def test_main_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--out", str(tmp_path), "--archs", "some", "--task", "noise:3x8x8:10"]) == 2
     assert "expected canonical, all, sample:500 or a file that exists" in capsys.readouterr().err
+    asked = ["--out", str(tmp_path), "--space-args", THIN, "--archs", "sample:1", "--proxies", "params"]
+    for seed in (-1, 10**23):
+        assert main([*asked, "--seeds", str(seed)]) == 2
+        assert f"seed {seed} was given; expected whole numbers from 0" in capsys.readouterr().err
 
 
 def test_a_time_limit_leaves_a_file_that_says_what_is_missing(tmp_path: Path) -> None:
@@ -164,6 +212,13 @@ def test_plans_are_read(tmp_path: Path) -> None:
         open_archs("all", open_space(Plan("x", space="darts")))
     with pytest.raises(InputError, match="expected a number of at least 1"):
         open_archs("sample:0", space)
+    with pytest.raises(InputError, match="nb201 has 15,625: give fewer, or all"):
+        open_archs("sample:15626", space)
+    listed.write_text("\n")
+    with pytest.raises(InputError, match="has no archs: expected one notation per line"):
+        open_archs(str(listed), space)
+    with pytest.raises(InputError, match=r"'snip' was given; expected FILE\.py:NAME"):
+        proxy_in_file("snip")
     with pytest.raises(InputError, match="expected noise:SHAPE:CLASSES"):
         open_task("noise:3xx8")
     with pytest.raises(InputError, match="there is no file"):
@@ -202,3 +257,10 @@ def test_a_failure_of_the_machine_is_tried_again_and_one_of_the_arch_is_not() ->
     known.add("b", "snip", 0, math.nan, "no gradient reaches the weights", math.nan)
     assert known.missing("a", [("snip", 0)]) == [("snip", 0)]
     assert known.missing("b", [("snip", 0)]) == []
+
+
+def test_a_batch_that_is_larger_than_the_data_is_recorded_as_it_was(tmp_path: Path) -> None:
+    data = tmp_path / "few.npz"
+    np.savez(data, x=np.random.default_rng(0).normal(size=(12, 3, 8, 8)).astype(np.float32), y=np.arange(12) % 3)
+    plan = Plan(str(tmp_path / "s"), space_args=THIN, archs="sample:1", proxies="params", task=str(data), batch=10**8)
+    assert sweep(plan).settings["batch"] == 12

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from trainless import ranking as rankings
 from trainless.cli.app import run
 from trainless.core.task import Rows
 from trainless.learn.files import load_predictor
@@ -21,14 +23,16 @@ from trainless.run.presets import Preset
 SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
 if "tiny-cli" not in presets.registry:
     presets.registry.add("tiny-cli", Preset("tiny-cli", "for tests", 1, 5, 2, 2, methods=("genetic",)))
+if "fewest-cli" not in rankings.registry:
+    rankings.registry.add("fewest-cli", rankings.RankSum(("params",)))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("cli")
     random = np.random.default_rng(0)
-    y = np.arange(160) % 2
-    x = (random.normal(size=(160, 8, 8)) + 2.0 * y[:, None, None]).astype(np.float32)
+    y = np.arange(300) % 2
+    x = (random.normal(size=(300, 8, 8)) + 2.0 * y[:, None, None]).astype(np.float32)
     np.savez(folder / "data.npz", x=x, y=y, class_names=np.array(["no", "yes"]))
     assert run(("design", str(folder / "data.npz"), "--out", str(folder / "run"), *SMALL)) == 0
     return folder / "run", folder / "data.npz"
@@ -58,11 +62,11 @@ def test_the_summary_says_where_everything_is(made: tuple[Path, Path], capsys: p
 def test_predictions_of_new_cases(made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder, data = made
     assert run(("predict", str(run_folder), str(data), "--csv", str(tmp_path / "out.csv"))) == 0
-    assert "160 cases" in capsys.readouterr().out
+    assert "300 cases" in capsys.readouterr().out
     rows = rows_of(tmp_path / "out.csv")
     x = np.load(data)["x"]
     said = load_predictor(run_folder).predict(x[:, None])
-    assert len(rows) == 160
+    assert len(rows) == 300
     assert said.label is not None
     for row, p, label in zip(rows, said.mean, said.label, strict=True):
         assert float(row["p_no"]) == pytest.approx(p[0], abs=1e-6)
@@ -84,6 +88,30 @@ def test_channels_may_be_last_and_drift_is_said(
     assert all(row["unlike_training"] == "yes" for row in rows_of(tmp_path / "out.csv"))
 
 
+def test_predict_reads_what_design_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of images by class, then one image that is white; answers name the files."""
+    random = np.random.default_rng(0)
+    for label, light in (("dark", 0), ("light", 120)):
+        (tmp_path / "imgs" / label).mkdir(parents=True)
+        for number in range(24):
+            pixels = (random.integers(0, 120, (10, 12, 3)) + light).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "imgs" / label / f"{number:02d}.png")
+    ranking = ("--ranking", "fewest-cli", "--epochs", "10")
+    assert run(("design", str(tmp_path / "imgs"), "--out", str(tmp_path / "run"), "--size", "8", *ranking, *SMALL)) == 0
+    assert f"Next: trainless predict {tmp_path / 'run'} new-images/ --csv" in capsys.readouterr().out.replace("\n", " ")
+    out = tmp_path / "out.csv"
+    assert run(("predict", str(tmp_path / "run"), str(tmp_path / "imgs"), "--csv", str(out))) == 0
+    rows = rows_of(out)
+    assert [row["case"] for row in rows[22:26]] == ["dark/22.png", "dark/23.png", "light/00.png", "light/01.png"]
+    assert np.mean([row["label"] == row["case"].split("/")[0] for row in rows]) > 0.8
+    assert {row["refer"] for row in rows} == {"yes"}  # so few cases promise nothing
+    assert {row["unlike_training"] for row in rows} == {"unknown"}
+    one = str(tmp_path / "imgs" / "light" / "07.png")
+    assert run(("predict", str(tmp_path / "run"), one, "--csv", str(out))) == 0
+    assert float(rows_of(out)[0]["p_light"]) == pytest.approx(float(rows[31]["p_light"]), abs=1e-5)
+    assert rows_of(out)[0]["case"] == "07.png"
+
+
 def test_mistakes_are_one_line(trainless: Callable[..., Any], made: tuple[Path, Path], tmp_path: Path) -> None:
     np.savez(tmp_path / "wrong.npz", x=np.zeros((3, 9, 9)))
     np.savez(tmp_path / "many.npz", a=np.zeros(3), b=np.zeros(3))
@@ -96,6 +124,13 @@ def test_mistakes_are_one_line(trainless: Callable[..., Any], made: tuple[Path, 
         (("predict", str(tmp_path), "wrong.npz", "--csv", "o.csv"), "is no run"),
         (("design", "digits", "--out", "r", "--preset", "slow"), "no preset is called 'slow'"),
         (("design", "digits", "--out", "r", "--time-budget", "soon"), "expected a time such as"),
+        (
+            ("design", "digits", "--out", "r", "--time-budget", "0s"),
+            "a time budget of 0s was given; expected",
+        ),
+        (("design", "digits", "--out", "r", "--coverage", "1.5"), "coverage=1.5 was given; expected a number between"),
+        (("design", "digits", "--out", "r", "--accuracy", "2"), "accuracy=2.0 was given; expected a number between 0"),
+        (("design", "digits", "--out", "r", "--accuracy", "nan"), "accuracy=nan was given; expected a number between"),
     )
     for arguments, words in cases:
         answer = trainless(*arguments)
@@ -148,9 +183,10 @@ def test_the_larger_presets_complete(
     small = f"small-{preset}"
     if small not in presets.registry:
         own = presets.registry[preset]
-        pruning = {**own.searcher_args, "prune": {**own.searcher_args.get("prune", {}), "number": 3}}
+        two_left = {"first": ("none", "skip_connect", "avg_pool_3x3")}  # of five options: one round, 1 + 6 · 2 regions
+        pruning = {**own.searcher_args, "prune": two_left}
         presets.registry.add(small, replace(own, name=small, searches=1, methods=methods, searcher_args=pruning))
-    few = ("--evaluations", "6", "--members", "3", "--epochs", "1", "--baseline", "1")
+    few = ("--evaluations", "13" if "prune" in methods else "6", "--members", "3", "--epochs", "1", "--baseline", "1")
     thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json")
     out = tmp_path / "run"
     assert run(("design", "digits", "--out", str(out), "--preset", small, *few, *thin)) == 0

@@ -84,10 +84,20 @@ def test_gc(trainless: Call, place: str) -> None:
         (): "nothing to remove was named; expected --failures",
         ("--failures", "--version", "2"): "expected --proxy too",
         ("--older-than", "soon"): "expected a time such as 90s",
+        ("--older-than", "-3d"): "'-3d' was given; expected a time such as 90s",
+        ("--older-than", "nand"): "'nand' was given; expected a time such as 90s",
     }.items():
         answer = gc(*options)
         assert answer.code == 2
         assert message in answer.err
+
+
+def test_looking_into_an_empty_file_leaves_it_empty(trainless: Call, tmp_path: Path) -> None:
+    empty = tmp_path / "scores.csv"
+    empty.touch()
+    said = trainless("store", "list", str(empty))
+    assert (said.code, empty.stat().st_size) == (2, 0)
+    assert f"there is no store {empty}" in said.err
 
 
 def test_looking_into_a_store_makes_none(trainless: Call, tmp_path: Path) -> None:

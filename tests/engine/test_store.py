@@ -66,7 +66,7 @@ def test_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_clear_line(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
     path.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(InputError, match=r"cannot be used \(file is not a database\): give another file with --store"):
+    with pytest.raises(InputError, match=r"cannot be used \(file is not a database\): give another file"):
         SqliteStore(path)
 
 

@@ -13,8 +13,9 @@ from scipy.stats import binom, binomtest
 from trainless.core.errors import InputError
 from trainless.learn.calibration import RANGE, SPREAD, calibration_error, fit_temperature, reliability, sharpen
 from trainless.learn.conformal import fit_intervals, fit_sets, intervals_from_json, sets_from_json
-from trainless.learn.deferral import Deferral, check_deferral, clopper_pearson, deferral_from_json, fit_deferral
+from trainless.learn.deferral import Deferral, check_deferral, deferral_from_json, fit_deferral
 from trainless.learn.drift import drift_warning, fit_drift, last_features, statistics
+from trainless.learn.intervals import clopper_pearson
 
 
 def classified(seed: int, n: int, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -178,8 +179,19 @@ def test_deferral_without_promise_refers_everything() -> None:
     assert math.isnan(check_deferral(bad, np.zeros(3), np.ones(3, bool)).accuracy.value)
     with pytest.raises(InputError, match=r"accuracy=2 was given"):
         fit_deferral(np.zeros(5), np.ones(5, bool), 2)
-    with pytest.raises(InputError, match="at least 3"):
-        fit_deferral(np.zeros(2), np.ones(2, bool))
+    with pytest.raises(InputError, match="2 uncertainties and 3 answers"):
+        fit_deferral(np.zeros(2), np.ones(3, bool))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("accuracy", [0.01, 0.95])
+def test_hardly_any_samples_promise_nothing_and_say_so(n: int, accuracy: float) -> None:
+    rule = fit_deferral(np.linspace(0, 1, n), np.ones(n, bool), accuracy)
+    if n < 3 or accuracy > 0.5:  # one right answer of 1 % chance is proof enough; 45 of 95 % are
+        assert not rule.promised
+        assert f"no promise of {accuracy:.0%} accuracy: {n - n // 3} samples test it" in str(rule)
+        assert str(rule).endswith("everything is referred")
+        assert rule.refer(np.array([0.0])).all()
 
 
 def test_constant_uncertainty_answers_all_or_nothing() -> None:
@@ -203,11 +215,26 @@ def test_drift_p_values_are_uniform_and_shifts_are_seen() -> None:
     p = drift.p_values(same)
     for level in (0.05, 0.2, 0.5):
         assert (p <= level).mean() == pytest.approx(level, abs=4 * math.sqrt(level / 400))
-    assert not drift_warning(p[:100]).warn
-    moved = drift_warning(drift.p_values(same[:100] + 5 * np.abs(mix).max()))
+    assert not drift_warning(drift, p[:100]).warn
+    moved = drift_warning(drift, drift.p_values(same[:100] + 5 * np.abs(mix).max()))
     assert moved.warn
     assert "do not trust" in str(moved)
     assert drift.p_values(np.full((1, 6), np.nan)).tolist() == [1 / 401]
+
+
+@pytest.mark.parametrize(("n", "tells"), [(1, False), (8, False), (18, False), (19, True), (40, True)])
+def test_drift_is_told_only_where_the_least_p_value_is_small_enough(n: int, tells: bool) -> None:
+    """1 / (n + 1) ≤ 5 % from 19 calibration samples on; below, nothing is marked and it says so."""
+    random = np.random.default_rng(0)
+    drift = fit_drift(random.normal(size=(50, 2)), random.normal(size=(n, 2)))
+    far = drift.p_values(np.full((8, 2), 100.0))
+    assert far == pytest.approx(np.full(8, 1 / (n + 1)))
+    marked, warning = drift.unlike(far), drift_warning(drift, far)
+    assert (marked is not None and bool(marked.all())) == tells
+    assert warning.warn == tells
+    assert warning.unlike == (8 if tells else 0)
+    assert ("too few calibration samples to tell" in str(warning)) != tells
+    assert "usual" not in str(warning)
 
 
 def test_drift_of_constant_and_few_features() -> None:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from tests.cases import CASES, CONV, Case
 from tests.probe import naive
 from trainless.core.target import Target
-from trainless.probe import Probe, samples
+from trainless.probe import Probe, forming
+from trainless.probe.forming import By
 from trainless.probe.quantities import weight_names
-from trainless.probe.samples import By, loss_cotangent, stream
+from trainless.probe.samples import loss_cotangent, stream
 
 RANDOM = ("functional-dropout",)  # a batch of one draws other numbers than the batch
 STATEFUL = ("unusual-layers",)  # spectral norm takes a step with every pass
@@ -76,8 +77,8 @@ def test_any_convolution(dims: int, options: dict, by: By, cache: int, double: b
         options = {**options, "stride": 1}
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", UserWarning)  # PyTorch's note on even kernels and "same"
-        patch.setattr(samples, "CACHE", cache)
-        patch.setattr(samples, "WORKSPACE", cache)
+        patch.setattr(forming, "CACHE", cache)
+        patch.setattr(forming, "WORKSPACE", cache)
         torch.manual_seed(0)
         net = nn.Sequential(CONV[dims](4, 8, **options), nn.Flatten(), nn.LazyLinear(2)).double()
         x = torch.randn(3, 4, *[8, 7, 7][:dims], dtype=torch.float64)

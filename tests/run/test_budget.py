@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.learn.recipe import recipe
 from trainless.run import budget
-from trainless.run.budget import Pace, plan_within, prunings, search_numbers, training_numbers
-from trainless.run.presets import recipe_of, registry, rungs, trials, widest
+from trainless.run.budget import Pace, plan_within, search_numbers, training_numbers
+from trainless.run.presets import Preset, no_pruning, recipe_of, registry, rungs, trials, widest
+from trainless.run.pruning import prunings
 from trainless.search.prune import Prune
 from trainless.search.searcher import Told
 from trainless.spaces import space
@@ -28,6 +31,35 @@ def test_prunings_is_what_a_pruning_asks_for() -> None:
         asked += len(proposals)
         searcher.tell(Told.of(proposals, np.zeros(len(proposals))))
     assert prunings(NasBench201()) == asked
+
+
+@pytest.mark.parametrize(("arguments", "wanted"), [({}, 57), ({"number": 2}, 1 + 24 + 1 + 12), ({"number": 4}, 25)])
+def test_a_presets_pruning_is_counted_as_it_asks(arguments: dict[str, Any], wanted: int) -> None:
+    """Of 5 options on 6 edges one is closed first, then ``number`` per round: 1 + 24, then 1 + 18, and so on."""
+    searcher, asked = Prune(NasBench201(), **arguments), 0
+    while proposals := searcher.ask():
+        asked += len(proposals)
+        searcher.tell(Told.of(proposals, np.zeros(len(proposals))))
+    assert asked == wanted
+    fast = replace(registry["fast"], searcher_args={"prune": arguments})
+    assert no_pruning(replace(fast, evaluations=wanted), NasBench201()) == ""
+    assert f"it takes {wanted} evaluations" in no_pruning(replace(fast, evaluations=wanted - 1), NasBench201())
+
+
+def test_pruning_is_left_out_where_it_cannot_count() -> None:
+    fast = registry["fast"]
+
+    def names(preset: Preset) -> list[str]:
+        return [trial.name for trial in trials(preset, NasBench201(), 0)]
+
+    assert names(fast) == ["rl-00", "genetic-00", "prune-00"]
+    assert names(replace(fast, evaluations=20)) == ["rl-00", "genetic-00"]
+    assert names(replace(fast, members=2)) == ["rl-00", "genetic-00"]
+    assert names(replace(fast, members=3)) == ["rl-00", "genetic-00", "prune-00"]
+    assert "2 members leave it no place" in no_pruning(replace(fast, members=2), NasBench201())
+    alone = replace(fast, methods=("prune",), evaluations=1, members=1)
+    assert names(alone) == ["prune-00"]
+    assert len(names(registry["teacup"])) == 30
 
 
 @given(
@@ -75,8 +107,10 @@ def test_the_widest_that_fits_is_planned() -> None:
     assert chosen == ladder[0]
     assert numbers.members * numbers.epochs < 40
     assert numbers.search_seconds + numbers.train_seconds < 3.0
-    with pytest.raises(InputError, match=r"a time budget of 2 s is left, and the least takes about .* s here"):
+    with pytest.raises(InputError, match=r"a time budget of 2 s was given, and the least takes about .* s here: give"):
         plan_within(2.0, ladder[2:], measured, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"a time budget of 5 s was given, and .* s here, 12 s of them to start: give"):
+        plan_within(-7.0, ladder[:1], measured, gone=12.0, **options)  # type: ignore[arg-type]
 
 
 def test_the_pace_is_measured() -> None:
@@ -87,6 +121,9 @@ def test_the_pace_is_measured() -> None:
     pace = budget.pace_of(thin, ByProxies(thin, task, select("params")), task, recipe("default"), "cpu", 0, 60.0, 1)
     assert 0 < pace.score < 5
     assert 0 < pace.epoch < 30
+    measure = ByProxies(thin, task, select("params"))
+    without = budget.pace_of(thin, measure, task, recipe("default"), "cpu", 0, 60.0, 1, prune=False)
+    assert without.pruning == 0 < pace.pruning
 
 
 def test_the_width_follows_the_work() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,10 +133,49 @@ def test_a_time_budget_is_planned_once(tmp_path: Path) -> None:
     assert found.summary["plan"] == plan
 
 
+def test_pruning_that_is_left_out_is_said(tmp_path: Path) -> None:
+    both = replace(TINY, methods=("genetic", "prune"))
+    told: list[str] = []
+    found = design(blobs(), tmp_path / "run", preset=both, space_args=THIN, progress=lambda *what: told.append(what[3]))
+    assert [search["name"] for search in found.summary["searches"]] == ["genetic-00"]
+    note = "pruning was left out: it takes 57 evaluations, and a search was to have 5 at most"
+    assert found.summary["plan"]["notes"] == [note]
+    assert note in told
+    assert note in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert found.summary["spent"]["evaluations"] == 5
+
+
 def test_twenty_samples_in_all(tmp_path: Path) -> None:
     found = design(blobs(20), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
-    assert found.summary["test"]["samples"] > 0
-    assert not found.summary["test"]["deferral"]["promised"] if "deferral" in found.summary["test"] else True
+    test = found.summary["test"]
+    assert test["samples"] > 0
+    assert not test["deferral"]["promised"]
+    assert test["deferral"]["referred"] == 1
+    assert test["deferral"]["rule"].endswith("everything is referred")
+    assert test["drift"]["unlike"] == 0
+    assert test["drift"]["text"].startswith("too few calibration samples to tell")
+    assert all(one["low"] < one["high"] for one in test["ensemble"].values())
+    said = found.predictor.predict_part("test", task=blobs(20))
+    assert said.refer is not None
+    assert said.refer.all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"coverage": 1.5}, "coverage=1.5 was given"),
+        ({"coverage": 0.0}, "coverage=0.0 was given"),
+        ({"accuracy": 2}, "accuracy=2 was given"),
+        ({"time_budget": "0s"}, "a time budget of 0s was given; expected more than 0"),
+        ({"time_budget": -3.0}, "a time budget of -3.0 was given"),
+    ],
+)
+def test_promises_that_cannot_be_are_refused_before_anything_is_done(
+    wrong: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=words):
+        design("no such data", tmp_path / "run", **{**OPTIONS, **wrong})  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_class_that_is_missing_in_a_part(tmp_path: Path) -> None:

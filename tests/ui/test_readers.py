@@ -21,8 +21,8 @@ from tests.ui.made import EVALUATIONS, SPACE, leaderboard, searched
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.core.errors import InputError
+from trainless.core.wording import printable
 from trainless.engine.loop import Loop
-from trainless.engine.outlet import printable
 from trainless.ui.places import is_held, links_in, runs_in
 from trainless.ui.shelf import FolderShelf, reader_at
 from trainless.ui.table import chosen, ordered

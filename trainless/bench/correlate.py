@@ -15,6 +15,7 @@ from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.bench.statistics import MEANINGS, Estimate, Evaluation, evaluate_all
 from trainless.bench.tables import Table
 from trainless.core.errors import InputError
+from trainless.proxies.proxy import canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def _rows(keys: pd.Series, key: str, table: Table) -> np.ndarray[tuple[int], np.
             raise ValueError("not whole numbers")
     except (TypeError, ValueError):
         raise InputError(
-            f"the column arch_index should hold row numbers of {table.name}, but has {keys.iloc[0]!r}"
+            f"the column arch_index should hold row numbers of {table.name}, but has {keys.iloc[0]}"
         ) from None
     if len(rows) and not 0 <= rows.min() <= rows.max() < len(table):
         raise InputError(f"arch_index {rows.min()} to {rows.max()} were given; expected 0 to {len(table) - 1}")
@@ -89,6 +90,8 @@ def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -
     import pandas as pd
 
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(np.float64)
+    if not np.isfinite(numbers).any():
+        raise InputError(f"the column {values.name} has no finite number, but {values.iloc[0]!s:.40}: give another one")
     kinds = np.unique(seeds)
     table, asked = np.full((len(kinds), size), np.nan), np.zeros((len(kinds), size), bool)
     for place, seed in enumerate(kinds):
@@ -99,6 +102,9 @@ def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -
 
 def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, Column]:
     """Columns of a sweep's file; an arch that is not there has its canonical twin's scores."""
+    held = str(file.settings.get("space", table.space)).partition("(")[0]
+    if held != table.space:
+        raise InputError(f"the scores are of the space {held}, the table {table.name} of {table.space}: give another")
     rows = places(file.archs, table)
     return {name: column_of(file, name, rows, table) for name in names}
 
@@ -108,6 +114,7 @@ def open_columns(path: str, column: str, key: str, table: Table, where: str = ""
     names = [name.strip() for name in column.split(",") if name.strip()]
     if Path(path).suffix == ".npz":
         file = read_scores(path)
+        names = [name if name in file.proxies else canonical(name) for name in names]
         for name in names:
             file.column(name)
         return columns_of_sweep(file, names or list(file.proxies), table)
@@ -153,9 +160,10 @@ def board(
     if chosen.sum() < within.sum():
         covered += " (those without a row play no part: give them an empty score to count them as failures)"
     about = (
-        f"{covered}; intervals are 95 % by {draws} bootstrap draws over networks and seeds.",
+        f"{covered}; {f'intervals are 95 % by {draws}' if draws else 'no'} bootstrap draws over networks and seeds.",
         "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"
         " do. A column without failures has one row.",
+        *_infinite(columns, chosen),
         *_not_covered(rows, accuracy[chosen]),
         *_twins(columns.values(), chosen),
     )
@@ -173,6 +181,12 @@ def _cell(found: Mapping[str, Estimate], name: str, seeds: int) -> Interval:
     one, deviation = found[name], found.get(f"{name}_std")
     std = None if deviation is None else deviation.value
     return Interval(one.value, one.low, one.high, std, one.seed_std if seeds > 1 else None)
+
+
+def _infinite(columns: Mapping[str, Column], chosen: Mask) -> tuple[str, ...]:
+    """Which columns have infinite scores."""
+    counts = {name: int(np.isinf(column.values[:, chosen]).sum()) for name, column in columns.items()}
+    return tuple(f"{name}: {count:,} infinite scores count as failures." for name, count in counts.items() if count)
 
 
 def _twins(columns: Iterable[Column], chosen: Mask) -> tuple[str, ...]:

@@ -120,32 +120,43 @@ class Evidence:
         raise Missing(f"{proxy} is not among the stored scores of {table}")
 
     def proxies(self, table: str) -> list[str]:
-        """The proxies that have scores, of any file, and the counts."""
-        names = [name for file, _ in self.stored(table) for name in file.proxies if file.seeds_of(name)]
+        """The proxies that have scores, and the counts; those of small samples alone are to be asked for by name."""
+        files = [file for file, _ in self.stored(table) if not self._small(table, file)]
+        names = [name for file in files for name in file.proxies if file.seeds_of(name)]
         return list(dict.fromkeys([*names, *COUNTS]))
 
+    def _small(self, table: str, file: ScoreFile) -> bool:
+        """Whether a file holds fewer than half as many networks as another one of the table."""
+        return 2 * len(file.archs) < max(len(each.archs) for each, _ in self.stored(table))
+
     def ours(self, table: str, proxy: str) -> Column:
-        """Our scores by a proxy, one row per seed; parameters, FLOPs and layers are counted from shapes."""
+        """Our scores by a proxy, one row per seed; parameters, FLOPs and layers are counted from shapes.
+
+        Of a small sample of classes the first of twins counts, so that a class with many does not rule it.
+        """
         file = self.source(table, proxy)
         if file is None:
             return Column(self._counts(table)[COUNTS.index(proxy)][None], np.full(len(self.table(table)), True))
         rows = next(rows for each, rows in self.stored(table) if each is file)
-        return column_of(file, proxy, rows, self.table(table))
+        return column_of(file, proxy, _once(rows) if self._small(table, file) else rows, self.table(table))
 
     def of_file(self, table: str, name: str, proxy: str) -> Column:
         """Our scores by a proxy in a file of its own, where a setting is not that of the other scores.
 
         A sample of canonical classes: of twins the first counts, so that a class with many does not rule the sample.
         """
+        file, rows = self._file(table, name)
+        if proxy not in file.proxies:
+            raise Missing(f"{proxy} is not among the scores in {self.folder.name}/{name}.npz")
+        return column_of(file, proxy, rows, self.table(table))
+
+    @functools.cache  # noqa: B019
+    def _file(self, table: str, name: str) -> tuple[ScoreFile, npt.NDArray[np.intp]]:
         path = self.folder / f"{name}.npz"
         if not path.is_file():
             raise Missing(f"no scores are stored in {self.folder.name}/{name}.npz")
         file = read_scores(path)
-        rows = places(file.archs, self.table(table))
-        _, first = np.unique(rows, return_index=True)
-        once = np.full_like(rows, -1)
-        once[first] = rows[first]
-        return column_of(file, proxy, once, self.table(table))
+        return file, _once(places(file.archs, self.table(table)))
 
     @functools.cache  # noqa: B019
     def _counts(self, table: str) -> Any:
@@ -171,25 +182,31 @@ class Evidence:
         values[rows], asked[rows] = found.to_numpy()[known], True
         return Column(values[None], asked)
 
-    def ranked(self, table: str, ranking: Ranking, within: Mask) -> Column:
-        """Our scores combined by a ranking, which is relative to the networks within."""
-        columns = [self.ours(table, proxy) for proxy in ranking.proxies]
+    def ranked(self, table: str, ranking: Ranking, within: Mask, file: str = "") -> Column:
+        """Our scores, all but counts from a file of their own where one is named, combined by a ranking.
+
+        It is relative to the networks within.
+        """
+        columns = [self._column(table, proxy, file) for proxy in ranking.proxies]
         asked = np.logical_and.reduce([within, *(column.asked for column in columns)])
         rows = np.flatnonzero(asked)
         seeds = max(len(column.values) for column in columns)
         values = np.full((seeds, len(within)), np.nan)
         for seed in range(seeds):
-            values[seed, rows] = ranking(self._scores(table, ranking.proxies, seed, rows.tobytes()))
+            values[seed, rows] = ranking(self._scores(table, ranking.proxies, seed, rows.tobytes(), file))
         return Column(np.where(np.isneginf(values), np.nan, values), asked)
 
-    def _scores(self, table: str, proxies: Sequence[str], seed: int, rows: bytes) -> Scores:
-        parts = [self._records(table, proxy, seed, rows) for proxy in proxies]
+    def _column(self, table: str, proxy: str, file: str) -> Column:
+        return self.of_file(table, file, proxy) if file and proxy not in COUNTS else self.ours(table, proxy)
+
+    def _scores(self, table: str, proxies: Sequence[str], seed: int, rows: bytes, file: str) -> Scores:
+        parts = [self._records(table, proxy, seed, rows, file) for proxy in proxies]
         return Scores([record for part in parts for record in part])
 
     @functools.cache  # noqa: B019
-    def _records(self, table: str, proxy: str, seed: int, rows: bytes) -> list[Record]:
+    def _records(self, table: str, proxy: str, seed: int, rows: bytes, file: str) -> list[Record]:
         """A proxy's scores of some rows; a proxy with fewer seeds is taken again from its first."""
-        column = self.ours(table, proxy)
+        column = self._column(table, proxy, file)
         values = column.values[seed % len(column.values), np.frombuffer(rows, np.intp)]
         return [
             Record(str(place), proxy, value, column.higher_is_better, "ok" if value == value else "failed")
@@ -217,6 +234,19 @@ def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp], table: Ta
     asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
     twins = None if table is None else asked & (np.array(table.archs) != np.array(file.archs)[rows])
     return Column(values, asked, file.higher_is_better(proxy), twins)
+
+
+def _once(rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Each place at the first row that has it alone.
+
+    Example:
+        >>> _once(np.array([4, -1, 4, 2]))
+        array([ 4, -1, -1,  2])
+    """
+    _, first = np.unique(rows, return_index=True)
+    once = np.full_like(rows, -1)
+    once[first] = rows[first]
+    return once
 
 
 def truth(table: Table, task: str, metric: str, fidelity: int | None = None) -> Floats:

@@ -14,8 +14,8 @@ from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.core.userfile import load_file
+from trainless.core.wording import one_line
 from trainless.engine.asked import select
-from trainless.engine.subjects import one_line
 from trainless.proxies.proxy import Proxy
 from trainless.spaces import space as find_space
 from trainless.spaces.moves import enumerate_archs, sample, size
@@ -33,7 +33,8 @@ class Plan:
         space: The space's name.
         space_args: Its parameters, such as ``channels=16,cells=5``.
         archs: ``canonical`` (one of each set of twins), ``all``, ``sample:500`` or a file with one notation per line.
-        proxies: ``all``, names and patterns, or ``file.py:name`` for a proxy of one's own, with commas between them.
+        proxies: ``all``, names (``zico/batches=4`` with an option) and patterns, or ``file.py:name`` for a proxy of
+            one's own, with commas between them.
         init: ``paper`` or ``own``, as for ``score``.
         batch: Samples per batch; 0 leaves it to each proxy's setting.
         task: ``file.npz`` with arrays ``x`` and ``y``, ``noise:3x32x32:10``, or a task's name.
@@ -91,11 +92,16 @@ def open_archs(text: str, space: Space) -> list[Arch]:
         count = text.removeprefix("sample:")
         if not count.isdigit() or int(count) < 1:
             raise InputError(f"archs {text!r} were given; expected a number of at least 1, such as sample:500")
+        if int(count) > size(space):
+            raise InputError(f"archs {text!r} were given, but {space.name} has {size(space):,}: give fewer, or all")
         return list(_drawn(space, int(count)))
     if not Path(text).is_file():
         raise InputError(f"archs {text!r} were given; expected canonical, all, sample:500 or a file that exists")
     lines = Path(text).read_text(encoding="utf-8").splitlines()
-    return list(dict.fromkeys(space.parse(line.strip()) for line in lines if line.strip()))
+    found = list(dict.fromkeys(space.parse(line.strip()) for line in lines if line.strip()))
+    if not found:
+        raise InputError(f"{text} has no archs: expected one notation per line")
+    return found
 
 
 def _drawn(space: Space, count: int) -> Iterator[Arch]:
@@ -166,8 +172,11 @@ def open_proxies(text: str) -> list[Proxy]:
 
 
 def proxy_in_file(text: str) -> Proxy:
-    """The proxy that ``file.py:name`` stands for."""
-    path, _, name = text.rpartition(":")
+    """The proxy that ``file.py:name`` stands for, or with options ``file.py:name/option=value``."""
+    path, _, named = text.rpartition(":")
+    name, slash, options = named.partition("/")
+    if not path:
+        raise InputError(f"the proxy {text!r} was given; expected FILE.py:NAME")
     try:
         found = vars(load_file(Path(path))).get(name)
     except InputError:
@@ -176,4 +185,4 @@ def proxy_in_file(text: str) -> Proxy:
         raise InputError(f"importing {path} failed ({one_line(error)}): mend it") from error
     if not isinstance(found, Proxy):
         raise InputError(f"{path} has no proxy {name!r}: put @trainless.proxy(higher_is_better=…, paper=…) above it")
-    return found
+    return found.having_text(options) if slash else found

@@ -257,7 +257,7 @@ def _estimates(runs: Iterable[Mapping[str, Floats]], level: float) -> dict[str, 
     for name in MEANINGS:
         values = np.array([run[name][0] for run in seeds])
         drawn = np.concatenate([run[name][1:] for run in seeds])
-        drawn = drawn[np.isfinite(drawn)]
+        drawn = drawn[np.isfinite(drawn) & np.isfinite(values.mean())]  # what has no value has no interval
         tails = [(1 - level) / 2, (1 + level) / 2]
         low, high = np.quantile(drawn, tails).tolist() if len(drawn) else (np.nan, np.nan)
         found[name] = Estimate(float(values.mean()), low, high, float(values.std()))

@@ -73,14 +73,17 @@ def sweep(
     """
     started = time.monotonic()
     init_named(plan.init)
+    require_seeds(plan.seeds)
     space, task, proxies = open_space(plan), open_task(plan.task), open_proxies(plan.proxies)
     space.check(task)
     folder = Path(plan.out)
     folder.mkdir(parents=True, exist_ok=True)
     _require_same(folder, _identity(plan, space, task))
+    versions = _versions(folder, proxies)
     archs = [space.format(arch) for arch in open_archs(plan.archs, space)]
     settings = folder / "settings.json"  # how many there are, for those who watch
-    settings.write_text(json.dumps({**_read(settings, dict), "networks": len(archs)}, indent=1), encoding="utf-8")
+    about = {**_read(settings, dict), "networks": len(archs), "versions": versions}
+    settings.write_text(json.dumps(about, indent=1), encoding="utf-8")
     pairs = [(proxy.name, seed) for proxy in proxies for seed in plan.seeds]
     known = read_known(folder)
     if (folder / "runs.json").exists():
@@ -102,6 +105,13 @@ def sweep(
         if stopping():
             raise KeyboardInterrupt
     return file
+
+
+def require_seeds(seeds: Sequence[int]) -> None:
+    """Seeds that can be stored."""
+    for seed in seeds:
+        if not 0 <= seed < 2**63:
+            raise InputError(f"seed {seed} was given; expected whole numbers from 0 to {2**63 - 1}")
 
 
 def _run(
@@ -141,7 +151,7 @@ def _identity(plan: Plan, space: Space, task: Task) -> dict[str, Any]:
         "task": task.name,
         "fingerprint": task.fingerprint,
         "init": plan.init,
-        "batch": plan.batch,
+        "batch": plan.batch if task.train is None else min(plan.batch, len(task.train)),
         "device": plan.device.partition(":")[0],
     }
 
@@ -158,6 +168,17 @@ def _require_same(folder: Path, identity: dict[str, Any]) -> None:
             raise InputError(
                 f"{folder} holds a sweep with {name} {held.get(name)!r}, but {value!r} was given: choose another folder"
             )
+
+
+def _versions(folder: Path, proxies: Sequence[Proxy]) -> dict[str, int]:
+    """The versions of all proxies that the folder has scores of; a proxy's may not change within it."""
+    held = dict(_read(folder / "settings.json", dict).get("versions", {}))
+    for proxy in proxies:
+        if held.setdefault(proxy.name, proxy.version) != proxy.version:
+            raise InputError(
+                f"{folder} holds scores by {proxy.name} as it was before its code changed: choose another folder"
+            )
+    return held
 
 
 def _read(path: Path, kind: type[Any]) -> Any:
@@ -210,7 +231,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--space", default="nb201")
     parser.add_argument("--space-args", default="", help="name=value,name=value")
     parser.add_argument("--archs", default="canonical", help="canonical, all, sample:500 or a file")
-    parser.add_argument("--proxies", default="all", help="all, names with commas, or file.py:name")
+    parser.add_argument("--proxies", default="all", help="all, names with commas (zico/batches=4), or file.py:name")
     parser.add_argument("--init", default="paper", help="paper or own")
     parser.add_argument("--batch", type=int, default=0, help="0: each proxy's own")
     parser.add_argument("--task", default="noise:3x32x32:10", help="file.npz, noise:3x32x32:10 or a name")

@@ -14,6 +14,7 @@ from trainless.bench.journal import Journal, Pair
 from trainless.bench.plan import Plan, open_proxies, open_space, open_task
 from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
+from trainless.core.wording import message
 from trainless.engine.asked import data_for, init_named
 from trainless.engine.data import Data
 from trainless.engine.evaluate import evaluate
@@ -110,7 +111,7 @@ def _scored(
         except StoreError:
             raise
         except TrainlessError as error:
-            records += failed(arch, [(proxy.name, seed) for proxy in chosen], " ".join(str(error).split()))
+            records += failed(arch, [(proxy.name, seed) for proxy in chosen], message(error))
     return records
 
 

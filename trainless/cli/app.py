@@ -22,6 +22,7 @@ from trainless.cli.store import store
 from trainless.cli.ui import ui
 from trainless.cli.watch import watch
 from trainless.core.errors import InputError, TrainlessError
+from trainless.core.wording import printable
 
 
 class Verb(typer.core.TyperCommand):
@@ -104,5 +105,5 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"trainless: {' '.join(message.split())}", err=True)
+    typer.echo(f"trainless: {printable(' '.join(message.split()))}", err=True)
     return code

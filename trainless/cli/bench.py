@@ -39,7 +39,9 @@ def sweep(
         help="canonical (one network of each set of twins, which compute the same function), all, sample:500, or a file"
         " with one notation per line.",
     ),
-    proxies: str = typer.Option("all", help="Names or patterns with commas between them, or file.py:name."),
+    proxies: str = typer.Option(
+        "all", help="Names (with options, as in zico/batches=4) or patterns with commas between them, or file.py:name."
+    ),
     init: str = typer.Option("paper", help="paper: each proxy's published setting; own: PyTorch's initialisation."),
     batch: int = typer.Option(0, min=0, help="Samples per batch; 0 leaves it to each proxy's setting."),
     task: str = typer.Option("noise:3x32x32:10", help="A task's name, file.npz with x and y, or noise:SHAPE:CLASSES."),
@@ -79,11 +81,22 @@ def sweep(
         to_csv(file, csv)
     run = file.environment["runs"][-1]
     typer.echo(
-        f"{run['archs']} networks in {run['seconds']} s ({run['archs_per_s']} per second, {run['processes']} processes"
-        f" on {run['device']}); {kept} scores kept in the store; everything is in {out}/scores.npz"
+        f"{run['archs']} networks in {run['seconds']} s ({run['archs_per_s']} per second once the {run['processes']}"
+        f" processes on {run['device']} had begun); {kept} scores kept in the store; everything is in {out}/scores.npz"
     )
+    _tell_failures(file)
     if run["archs"] < run["of"]:
         typer.echo(f"{run['of'] - run['archs']} networks are left: give the same command again to go on", err=True)
+
+
+def _tell_failures(file: ScoreFile) -> None:
+    """How many networks have no score, proxy by proxy, and the reasons."""
+    for proxy in file.proxies:
+        reasons = sorted(file.failures(proxy).items(), key=lambda one: -one[1])
+        if reasons:
+            (most, count), others = reasons[0], len(reasons) - 1
+            more = f" ({count} of them; {others} other reasons)" if others else ""
+            typer.echo(f"{proxy}: {sum(times for _, times in reasons)} scores failed: {most}{more}", err=True)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

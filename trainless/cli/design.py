@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from trainless.core.task import Task
     from trainless.run.design import Designed
 
+EVALUATIONS = "The most of each search; 0 for the preset's. Pruning takes a fixed number (57 on nb201), or is left out."
+
 
 def design(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
@@ -24,14 +26,22 @@ def design(
     space: Annotated[str, typer.Option(help="The search space (trainless list spaces).")] = "nb201",
     space_args: Annotated[str, typer.Option(help="Its parameters; by default the width that fits.")] = "",
     size: Annotated[str, typer.Option(help="Resize the task's images or volumes, such as 32 or 32x48.")] = "",
-    ranking: Annotated[str, typer.Option(help="What the searches go by (trainless list rankings).")] = "teacup",
-    init: Annotated[str, typer.Option(help="paper: each proxy's published setting; own: PyTorch's.")] = "paper",
+    ranking: Annotated[
+        str,
+        typer.Option(
+            help="What the searches go by (trainless list rankings). [default: trainless; with teacup, teacup]"
+        ),
+    ] = "",
+    init: Annotated[
+        str,
+        typer.Option(help="paper: each proxy's published setting; own: PyTorch's. [default: own; for teacup, paper]"),
+    ] = "",
     max_params: Annotated[str, typer.Option(metavar="N", help="The most parameters, such as 1.5M.")] = "",
     max_flops: Annotated[str, typer.Option(metavar="N", help="The most multiply-accumulates, such as 50M.")] = "",
     max_layers: Annotated[str, typer.Option(metavar="N", help="The most parameter tensors.")] = "",
     max_memory: Annotated[str, typer.Option(metavar="SIZE", help="Weights and activations, such as 64MB.")] = "",
     max_latency: Annotated[str, typer.Option(metavar="TIME", help="Measured here on one sample, such as 5ms.")] = "",
-    evaluations: Annotated[int, typer.Option(min=0, help="Candidates of each search; 0 for the preset's.")] = 0,
+    evaluations: Annotated[int, typer.Option(min=0, help=EVALUATIONS)] = 0,
     members: Annotated[int, typer.Option(min=0, help="Members of the ensemble; 0 for the preset's.")] = 0,
     epochs: Annotated[int, typer.Option(min=0, help="The most epochs; 0 for the preset's.")] = 0,
     baseline: Annotated[int, typer.Option(min=-1, help="Of one architecture, to compare; -1: the preset's.")] = -1,
@@ -47,7 +57,8 @@ def design(
     engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
     address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
     store: Annotated[
-        str, typer.Option(metavar="PLACE", help="A file or postgresql://… for scores, searches and members.")
+        str,
+        typer.Option(metavar="PLACE", help="A file or postgresql://… for scores, searches, members; none: unshared."),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
@@ -62,8 +73,12 @@ def design(
     from trainless.cli.inputs import open_task, parse_arguments
     from trainless.engine.memory import keep_warm
     from trainless.run.design import design as run_design
+    from trainless.run.presets import require_promises
+    from trainless.run.units import budget_of
 
     keep_warm()
+    require_promises(coverage, accuracy)
+    budget_of(time_budget or None)
     task = open_task(data, size=size)
     limits = {
         "params": max_params,
@@ -101,7 +116,7 @@ def design(
             memory_limit=memory_limit or None,
             engine=engine,
             address=address,
-            store=store,
+            store="" if store == "none" else store,
             started=started,
             progress=bars.show,
         )
@@ -175,7 +190,9 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed) -> None:
-    summary, folder = found.summary, found.folder
+    from trainless.tasks.source import source_of
+
+    summary, folder, new = found.summary, found.folder, source_of(found.predictor.task).example
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     spent = summary["spent"]
     typer.echo(
@@ -186,13 +203,15 @@ def _conclude(found: Designed) -> None:
         typer.echo(f"  {member['folder']:<6} {member['search']:<11} {member['arch']}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
         typer.echo(f"  {name}: {reason}")
+    for note in summary["plan"].get("notes", ()):
+        typer.echo(f"  {note}")
     if summary["test"] is not None:
         for line in lines_of(summary["test"]):
             typer.echo(line)
     typer.echo(
         f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz"
     )
-    typer.echo(f"(the test part), members/, searches/. Next: trainless predict {folder} new.npz --csv out.csv")
+    typer.echo(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
 
 
 def lines_of(test: Mapping[str, Any]) -> list[str]:

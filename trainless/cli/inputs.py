@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trainless.core.errors import InputError
+from trainless.core.parameters import parsed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,16 +79,7 @@ def parse_arguments(text: str, option: str = "--space-args", example: str = "cha
     pairs = [part.partition("=") for part in text.split(",") if part]
     if any(not name.strip() or not sign for name, sign, _ in pairs):
         raise InputError(f"{option} {text} was given; expected name=value,name=value such as {example}")
-    return {name.strip(): _value(value.strip()) for name, _, value in pairs}
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return tuple(_value(part) for part in text.split("+") if part) if "+" in text else text
+    return {name.strip(): parsed(value.strip()) for name, _, value in pairs}
 
 
 def open_space(name: str, text: str) -> Space:
@@ -198,7 +190,7 @@ def _beside(where: str) -> Iterator[None]:
 
 def _import(where: str) -> Any:
     """Import a module by its name, from the working directory too, or from a file."""
-    from trainless.engine.subjects import one_line
+    from trainless.core.wording import one_line
 
     try:
         if not where.endswith(".py"):

@@ -10,22 +10,17 @@ import typer
 from trainless.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Iterator, Sequence
 
     from trainless.learn.predictor import Prediction, Predictor
 
-    Array = npt.NDArray[np.generic]
-
 OWN = "The space of your own that the run was made with; its code is run."
-NAMES = ("x", "test_images", "x_test", "images", "inputs")
+NEW = "New inputs of the kind that the run was made from (images, NIfTI volumes: a file or a folder; a CSV), or arrays."
 
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
-    inputs: Annotated[Path, typer.Argument(help="New inputs: an .npz with x (or one array), or an .npy.")],
+    inputs: Annotated[Path, typer.Argument(help=NEW)],
     csv: Annotated[Path, typer.Option(help="Where to write one line per case.")],
     space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
@@ -34,19 +29,18 @@ def predict(
     from trainless.cli.design import default_device
     from trainless.learn.drift import drift_warning
     from trainless.run.joining import one_thread
-    from trainless.run.verdict import drift_level
+    from trainless.tasks.new import read_new
 
     predictor = open_predictor(run, space)
-    x = as_inputs(read_inputs(inputs), predictor.task.input_shape)
-    require_finite(x)
+    new = read_new(inputs, predictor.task)
     with one_thread():
-        said = predictor.predict(x, device or default_device())
-    write_csv(csv, predictor, said)
-    typer.echo(f"{len(x)} cases are in {csv}.")
+        said = predictor.predict(new.x, device or default_device())
+    write_csv(csv, predictor, said, new.names)
+    typer.echo(f"{len(new.x)} {'case is' if len(new.x) == 1 else 'cases are'} in {csv}.")
     if said.refer is not None:
-        typer.echo(f"{int(said.refer.sum())} of them are to be referred to a person.")
-    if said.drift is not None:
-        warning = drift_warning(said.drift, level=drift_level(predictor))
+        typer.echo(f"To be referred to a person: {int(said.refer.sum())}.")
+    if said.drift is not None and predictor.drift is not None:
+        warning = drift_warning(predictor.drift, said.drift)
         typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn)
 
 
@@ -86,62 +80,11 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
     return load_predictor(run, chosen)
 
 
-def read_inputs(path: Path) -> Array:
-    """The inputs of a file; an ``.npy`` is memory-mapped."""
-    import numpy as np
-
-    from trainless.tasks.npz import arrays_of, reading_numpy
-
-    if not path.is_file():
-        raise InputError(f"there is no file {path}: expected an .npz or .npy of inputs")
-    if path.suffix == ".npy":
-        with reading_numpy(path):
-            return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    if path.suffix != ".npz":
-        raise InputError(f"{path.name} is of a kind that cannot be read; expected .npz or .npy")
-    arrays = arrays_of(path)
-    for name in NAMES:
-        if name in arrays:
-            return arrays[name]
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    raise InputError(f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected one called x")
-
-
-def as_inputs(x: Array, shape: tuple[int, ...]) -> Array:
-    """Inputs as ``(N, C, *spatial)``: channels may be first, last or, where there is one, left out.
-
-    Example:
-        >>> import numpy as np
-        >>> as_inputs(np.zeros((5, 28, 28)), (1, 28, 28)).shape
-        (5, 1, 28, 28)
-    """
-    import numpy as np
-
-    if x.dtype.kind not in "biuf":
-        raise InputError(f"inputs are of type {x.dtype}; expected integers or floats")
-    if x.shape[1:] == shape:
-        return x
-    if shape[0] == 1 and x.shape[1:] == shape[1:]:
-        return x[:, np.newaxis]
-    if x.shape[1:] == (*shape[1:], shape[0]):
-        return np.moveaxis(x, -1, 1)
-    wanted = ", ".join(map(str, shape))
-    raise InputError(f"inputs of shape {x.shape} were given; expected (N, {wanted}), or with the channels last")
-
-
-def require_finite(x: Array) -> None:
-    """Raise InputError where an input is NaN or infinite."""
-    from trainless.tasks.statistics import require_finite as check
-
-    check(x, "new")
-
-
-def write_csv(path: Path, predictor: Predictor, said: Prediction) -> None:
+def write_csv(path: Path, predictor: Predictor, said: Prediction, names: Sequence[str | int]) -> None:
     """One line per case."""
     import csv
 
-    rows = rows_of(predictor, said)
+    rows = rows_of(predictor, said, names)
     first = next(rows)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,14 +97,13 @@ def write_csv(path: Path, predictor: Predictor, said: Prediction) -> None:
         raise InputError(f"{path} cannot be written ({error.strerror}): give another --csv") from error
 
 
-def rows_of(predictor: Predictor, said: Prediction) -> Iterator[dict[str, Any]]:
-    """What is said of each case, by column."""
-    from trainless.run.verdict import drift_level
-
-    target, level = predictor.task.target, drift_level(predictor)
+def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) -> Iterator[dict[str, Any]]:
+    """What is said of each case, by column; a case is called as its file, or counted from 0."""
+    target = predictor.task.target
+    unlike = None if said.drift is None or predictor.drift is None else predictor.drift.unlike(said.drift)
     names = list(target.names) or [str(number) for number in range(target.outputs)]
     for case in range(len(said.mean)):
-        row: dict[str, Any] = {"case": case}
+        row: dict[str, Any] = {"case": cases[case]}
         if target.kind == "regression":
             many = target.outputs > 1
             for number in range(target.outputs):
@@ -183,5 +125,5 @@ def rows_of(predictor: Predictor, said: Prediction) -> Iterator[dict[str, Any]]:
             row["refer"] = "yes" if said.refer[case] else "no"
         if said.drift is not None:
             row["like_training_p"] = repr(float(said.drift[case]))
-            row["unlike_training"] = "yes" if said.drift[case] <= level else "no"
+            row["unlike_training"] = "unknown" if unlike is None else "yes" if unlike[case] else "no"
         yield row

@@ -26,8 +26,8 @@ def score(
     size: str = typer.Option("", help="Resize a task's images or volumes, such as 32 or 32x48."),
     proxies: str = typer.Option(
         "",
-        help="Names or patterns with commas between them (trainless list proxies). [default: all; with --ranking those"
-        " that it needs]",
+        help="Names or patterns with commas between them, or file.py:name (trainless list proxies); a name may carry"
+        " options, as in zico/batches=4. [default: all; with --ranking those that it needs]",
     ),
     ranking: str = typer.Option(
         "", metavar="NAME", help="Put the candidates in the order of a ranking (trainless list rankings)."
@@ -47,13 +47,14 @@ def score(
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
     from contextlib import redirect_stdout
 
+    from trainless.bench.plan import open_proxies
     from trainless.cli import score_ranking
     from trainless.cli.inputs import open_subjects, open_task, say_capped
     from trainless.cli.progress import tracked
     from trainless.cli.table import show, summarise
     from trainless.core.errors import InputError
     from trainless.core.scores import MACHINE
-    from trainless.engine.asked import data_for, init_named, seed_list, select
+    from trainless.engine.asked import data_for, init_named, seed_list
     from trainless.engine.evaluate import evaluate, in_order
     from trainless.engine.store import open_store
     from trainless.ranking import ranking as find_ranking
@@ -64,7 +65,7 @@ def score(
     if ranking:
         score_ranking.require_several(candidates)
         wanted += find_ranking(ranking).proxies
-    chosen, how, numbers = select(",".join(wanted)), init_named(init), seed_list(seed, seeds)
+    chosen, how, numbers = open_proxies(",".join(wanted)), init_named(init), seed_list(seed, seeds)
     with redirect_stdout(sys.stderr):  # whatever the user's own code prints
         opened = open_task(task, shape, classes, size)
         subjects = open_subjects(candidates, space, space_args, output)

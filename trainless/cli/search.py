@@ -26,7 +26,9 @@ def search(
     searcher: Annotated[str, typer.Option(help="The search method (trainless list searchers).")] = "evolution",
     searcher_args: Annotated[str, typer.Option(help="Its parameters, such as population=64,tournament=8.")] = "",
     ranking: Annotated[str, typer.Option(help="Search by a ranking over everything seen.")] = "",
-    proxies: Annotated[str, typer.Option(help="Search by proxies: one value, or several columns.")] = "",
+    proxies: Annotated[
+        str, typer.Option(help="Search by proxies: one value, or several columns; zico/batches=4 has an option.")
+    ] = "",
     assist: Annotated[str, typer.Option(help="The proxy of an assisted searcher, such as g_rea.")] = "",
     max_params: Annotated[str, typer.Option(metavar="N", help="The most parameters, such as 1.5M.")] = "",
     max_flops: Annotated[str, typer.Option(metavar="N", help="The most multiply-accumulates, such as 50M.")] = "",
@@ -53,7 +55,8 @@ def search(
     seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
     out: Annotated[Path, typer.Option(help="The run folder; the same command goes on from it.")] = Path("run"),
     store: Annotated[
-        str, typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the run itself.")
+        str,
+        typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the run; none: unshared."),
     ] = "",
     fork: Annotated[str, typer.Option(metavar="RUN", help="Begin as this run was after --step, with --seed.")] = "",
     step: Annotated[int, typer.Option(min=0, help="The step to fork from.")] = 0,
@@ -110,7 +113,7 @@ def search(
             engine=engine,
             address=address,
             out=out,
-            store=store,
+            store="" if store == "none" else store,
             parent=(fork, step) if fork else None,
             watch=bar.show,
             notice=tell_interrupted,

@@ -14,7 +14,18 @@ store = typer.Typer(help="List, export, merge and clean up stores of scores.", n
 Place = Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…; the default store if left out.")]
 Space = Annotated[str, typer.Option(help="Of this space alone, such as nb201.")]
 Task = Annotated[str, typer.Option(help="Of this task's fingerprint alone.")]
-Proxy = Annotated[str, typer.Option(help="Of this proxy alone.")]
+
+
+def _kept_as(proxy: str) -> str:
+    """The name under which a proxy's scores are kept; only one with options has another."""
+    if "/" not in proxy:
+        return proxy
+    from trainless.proxies.proxy import canonical
+
+    return canonical(proxy)
+
+
+Proxy = Annotated[str, typer.Option(help="Of this proxy alone.", callback=_kept_as)]
 
 
 @store.callback()
@@ -96,6 +107,7 @@ def collect(
 
     from trainless.core.errors import InputError
     from trainless.engine.store import Selection
+    from trainless.run.units import seconds_of
 
     if not (failures or space or task or proxy or older_than):
         raise InputError(
@@ -104,7 +116,7 @@ def collect(
         )
     if version is not None and not proxy:
         raise InputError(f"--version {version} was given without a proxy; expected --proxy too")
-    before = time.time() - _seconds(older_than) if older_than else None
+    before = time.time() - (seconds_of(older_than) or 0.0) if older_than else None
     chosen = Selection(space, task, proxy, version, failures, before)
     with _there(place) as opened:
         number = _total(opened, chosen) if dry_run else opened.drop(chosen)
@@ -120,19 +132,11 @@ def _there(place: str) -> SqlStore:
     from trainless.engine.store import default_path, store_at
 
     named = place or os.environ.get("TRAINLESS_STORE") or str(default_path())
-    if "://" not in named and not Path(named).expanduser().is_file():
-        raise InputError(f"there is no store {named}: give the file of one, or postgresql://user@host/database")
+    if "://" not in named:
+        path = Path(named).expanduser()
+        if not path.is_file() or not path.stat().st_size:
+            raise InputError(f"there is no store {named}: give the file of one, or postgresql://user@host/database")
     return store_at(named)
-
-
-def _seconds(text: str) -> float:
-    from trainless.core.errors import InputError
-
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-    try:
-        return float(text[:-1]) * units[text[-1]]
-    except (ValueError, KeyError):
-        raise InputError(f"--older-than {text} was given; expected a time such as 90s, 15m, 12h or 30d") from None
 
 
 def _total(opened: SqlStore, selection: Selection | None = None) -> int:

@@ -72,13 +72,48 @@ def read(what: str, make: Callable[..., object], given: Mapping[str, Any], own: 
     known = _parameters(make)
     if known is None:
         return dict(given)
-    free = {name: each for name, each in known.items() if name not in own}
+    return checked(what, {name: each for name, each in known.items() if name not in own}, given)
+
+
+def checked(what: str, free: Mapping[str, inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were given, each of the kind that its parameter expects; see ``read``."""
     for name in given:
         if name not in free:
             near = difflib.get_close_matches(name, free, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ";" if free else ""
             raise InputError(f"{what} has no parameter {name!r}{hint} {described(free)}")
     return {name: _value(what, free[name], value) for name, value in given.items()}
+
+
+def parsed(text: str) -> Any:
+    """A value that is written as text: a number, several with a plus between them, or else the text itself.
+
+    A plus at the end makes a list of a single one.
+
+    Example:
+        >>> parsed("8"), parsed("0.5"), parsed("2+4"), parsed("cifar")
+        (8, 0.5, (2, 4), 'cifar')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return tuple(parsed(part) for part in text.split("+") if part) if "+" in text else text
+
+
+def written(value: Any) -> str:
+    """A value as text, which stands for it exactly; see ``parsed``.
+
+    Example:
+        >>> written(0.5), written(True), written(None), written((2, 4)), written(("a",))
+        ('0.5', 'true', 'none', '2+4', 'a+')
+    """
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "+".join(map(written, value)) + ("+" if len(value) < 2 else "")
+    return str(value)
 
 
 def _parameters(make: Callable[..., object]) -> dict[str, inspect.Parameter] | None:

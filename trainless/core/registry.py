@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import importlib
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
@@ -18,6 +19,12 @@ class Registry(Generic[T]):
 
     Third parties add to it by an entry point of the group ``trainless.<plural>``.
 
+    Args:
+        kind: What one of them is called.
+        plural: What several are called.
+        variant: What a name that goes on after a slash stands for, from the value of the name before it and the rest;
+            such names can be asked for, and are not among ``names``.
+
     Example:
         >>> shapes = Registry[object]("shape", "shapes")
         >>> shapes.add("pi", "math:pi")
@@ -28,19 +35,22 @@ class Registry(Generic[T]):
         trainless.core.errors.UnknownName: no shape is called 'pie'; did you mean 'pi'? (trainless list shapes)
     """
 
-    def __init__(self, kind: str, plural: str) -> None:
+    def __init__(self, kind: str, plural: str, variant: Callable[[T, str], T] | None = None) -> None:
         self.kind = kind
         self.plural = plural
+        self._variant = variant
         self._entries: dict[str, T | str] = {}
         self._external_loaded = False
 
-    def add(self, name: str, value: T | str) -> None:
+    def add(self, name: str, value: T | str, again: Callable[[T], bool] = lambda held: False) -> None:
         """Register a value, or where to import it from; a name can be taken only once.
 
-        A value may take the place of the string that said where to import it from.
+        A value may take the place of the string that said where to import it from, and of what is the same defined
+        ``again``.
         """
         held = self._entries.get(name)
-        if held is not None and not (isinstance(held, str) and not isinstance(value, str)):
+        same = not isinstance(value, str) and (isinstance(held, str) or (held is not None and again(held)))
+        if held is not None and not same:
             raise TrainlessError(f"a {self.kind} called {name!r} is registered already: choose another name")
         self._entries[name] = value
 
@@ -51,12 +61,21 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         self._load_external()
-        return name in self._entries
+        if name in self._entries or self._variant is None:
+            return name in self._entries
+        try:
+            self[name]
+        except TrainlessError:
+            return False
+        return True
 
     def __getitem__(self, name: str) -> T:
         self._load_external()
         if name not in self._entries:
-            raise UnknownName(self._unknown(name))
+            plain, slash, rest = name.partition("/")
+            if self._variant is None or not slash or plain not in self._entries:
+                raise UnknownName(self._unknown(name))
+            return self._variant(self[plain], rest)
         value = self._entries[name]
         if isinstance(value, str):
             module, _, attribute = value.partition(":")
@@ -65,7 +84,8 @@ class Registry(Generic[T]):
         return value
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self._entries, n=3, cutoff=0.5)
+        plain = name if self._variant is None else name.partition("/")[0]
+        near = difflib.get_close_matches(plain, self._entries, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ";"
         return f"no {self.kind} is called {name!r}{hint} (trainless list {self.plural})"
 

@@ -11,6 +11,7 @@ import torch
 
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
+from trainless.core.wording import one_line
 from trainless.engine.data import (
     CPU,
     Batch,
@@ -22,7 +23,7 @@ from trainless.engine.data import (
     require_labels,
     task_of_batch,
 )
-from trainless.engine.subjects import Given, Subject, one_line, trial
+from trainless.engine.subjects import Given, Subject, trial
 from trainless.probe.inputs import Data as Samples
 from trainless.probe.weights import Own
 from trainless.proxies.proxy import Proxy, Setting, registry
@@ -36,9 +37,11 @@ LAST_SEED = 2**53 - 1  # what every program that reads JSON can hold exactly
 def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
     """The proxies that are meant: ``"all"``, names and patterns (with commas between them), or proxies themselves.
 
+    A name may carry options, as in ``zico/batches=4``; a pattern stands for plain names alone.
+
     Example:
-        >>> [proxy.name for proxy in select("snip,param*")]
-        ['snip', 'params']
+        >>> [proxy.name for proxy in select("snip,param*,zico/cumulative=true/batches=4")]
+        ['snip', 'params', 'zico/batches=4/cumulative=true']
     """
     if isinstance(proxies, Proxy):
         return [proxies]

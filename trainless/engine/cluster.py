@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import socket
 import time
 import warnings
 from collections.abc import Callable
@@ -19,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.wording import one_line
 from trainless.engine.crew import Crew
 from trainless.engine.executors import Engine
 from trainless.engine.measures import Measure, Outcome
-from trainless.engine.subjects import one_line
 from trainless.engine.worker import Luggage, answer, pack, settle
 from trainless.search.searcher import Proposal
 
 PATIENCE_SECONDS = 1.0
+CONNECT_SECONDS = 5.0
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -134,6 +136,7 @@ class Cluster:
             "_node_ip_address": "127.0.0.1",  # nobody else's
         }
         if engine.address:
+            require_answer(engine.address)
             where = {"address": engine.address, "runtime_env": {"py_modules": [str(PACKAGE)]}}
         try:
             with warnings.catch_warnings():
@@ -188,6 +191,19 @@ class Cluster:
         self._crew.take(hand, outcome)
         if not begun:
             hand.go()
+
+
+def require_answer(address: str) -> None:
+    """Ray itself tries for minutes before it says that nobody is there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto" and "local" are Ray's own words
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"no Ray cluster answers at {address} ({one_line(error)}): check --address, or leave it out to start one"
+        ) from None
 
 
 def _share(there: float, workers: int) -> float:

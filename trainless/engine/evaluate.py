@@ -16,10 +16,11 @@ from trainless.core.errors import TrainlessError, Unscorable
 from trainless.core.scores import MACHINE, Record, Scores
 from trainless.core.target import Target
 from trainless.core.task import Task
+from trainless.core.wording import message, one_line
 from trainless.engine.asked import Init, data_for, init_named, require_room, seed_list, select, setting_for
 from trainless.engine.data import Batch, Data
 from trainless.engine.store import Key, Result, Store, store_at, turns
-from trainless.engine.subjects import Adapter, Subject, one_line, subjects_of
+from trainless.engine.subjects import Adapter, Subject, subjects_of
 from trainless.engine.timing import forward_backward_ms, timed
 from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
@@ -54,7 +55,7 @@ def score(
         subject: An ``nn.Module``, a pair ``(space, arch)``, a pair ``(space, [arch, …])`` or a list of pairs.
         batch: ``(x, y)``; or with a task, how many samples to draw (64, or the paper's number).
         task: Where inputs and labels come from, unless a batch is given.
-        proxies: ``"all"``, names, patterns such as ``"ntk*"``, or proxies.
+        proxies: ``"all"``, names (``"zico/batches=4"`` has an option), patterns such as ``"ntk*"``, or proxies.
         seed: The seed of weights, batches and whatever a proxy draws.
         seeds: How many seeds from ``seed`` on, or which; each gives a record and the table has their mean.
         init: ``"own"``: the network as it is (an arch: built by PyTorch's rules), on the batch as it is;
@@ -233,7 +234,7 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
         with exact_products():
             value, ms = timed(lambda: proxy(p.at(weights=setting.weights, x=setting.inputs), **options), p.x.device)
     except (Unscorable, TrainlessError) as error:
-        tally.status = " ".join(str(error).split())
+        tally.status = message(error)
     except Exception as error:
         tally.lasting = not _of_the_machine(error)
         tally.status = one_line(error) if tally.lasting else f"{MACHINE}{one_line(error)}"

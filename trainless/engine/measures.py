@@ -19,11 +19,12 @@ import torch
 from trainless.core.arch import Arch, Candidate, is_region
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
+from trainless.core.wording import one_line
 from trainless.engine.asked import Init, select
 from trainless.engine.data import Data
 from trainless.engine.evaluate import evaluate
 from trainless.engine.store import Key, Result, Store, store_at, turns
-from trainless.engine.subjects import Member, one_line
+from trainless.engine.subjects import Member
 from trainless.proxies.proxy import Proxy, registry
 from trainless.search.searcher import Floats, Proposal
 from trainless.spaces.protocol import Space, key
@@ -147,7 +148,7 @@ class ByProxies:
         """For another process: proxies by name and by the modules that register them."""
         found = self._found()
         for proxy in found:
-            if proxy.name not in registry or registry[proxy.name] is not proxy:
+            if proxy.name not in registry or registry[proxy.name] != proxy:
                 raise InputError(
                     f"the proxy {proxy.name!r} is not registered, so other processes cannot find it: define it in a"
                     " module by @trainless.proxy, or use workers=1"

@@ -17,21 +17,12 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
+from trainless.core.wording import printable
+
 PORTION = 1 << 16
 LONGEST = 2000  # characters of a line
 FAREWELL_SECONDS = 1.0
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ENDS = re.compile(rb"[\r\n]+")
-
-
-def printable(text: str) -> str:
-    r"""Text without signs that move a terminal's cursor, colour it or turn the text around.
-
-    Example:
-        >>> printable("red\x1b[31m")
-        'red�[31m'
-    """
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain_lines(portions: Iterator[bytes]) -> Iterator[str]:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.task import Task
-from trainless.engine.subjects import one_line, seeded
+from trainless.core.wording import one_line
+from trainless.engine.subjects import seeded
 from trainless.probe.counts import count
 from trainless.spaces.protocol import Counts, Space
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from trainless.core.errors import InputError
+from trainless.core.wording import message
 from trainless.engine.store_claims import LEASE_SECONDS
 from trainless.engine.store_keys import StoreError
 from trainless.engine.store_schema import SCHEMA, Cursor, Rows, migrate
@@ -158,7 +159,7 @@ class PostgresDatabase:
 
     def _judge(self, error: psycopg.Error, waited: float) -> None:
         """Return where waiting helps; say in one line what is wrong where not."""
-        said, state = " ".join(str(error).split()), error.sqlstate
+        said, state = message(error), error.sqlstate
         if state == "53100":
             raise StoreError(
                 f"the disk of the store {self.shown} is full: free some space; everything so far is kept, and the"

@@ -139,7 +139,7 @@ class SqliteDatabase:
         application, version = (cursor.run(f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version"))
         tables = cursor.run("SELECT count(*) FROM sqlite_master")[0][0]
         if application != APPLICATION and (application or version or tables):
-            raise StoreError(f"{self.path} is another program's database: give another file with --store")
+            raise StoreError(f"{self.path} is another program's database: give another file")
         if migrate(cursor, version, str(self.path)):
             cursor.run(f"PRAGMA application_id = {APPLICATION}")
             cursor.run(f"PRAGMA user_version = {SCHEMA}")
@@ -166,9 +166,7 @@ class SqliteDatabase:
                     f"the store {self.path} cannot be written ({error}): free some space on its disk; everything so"
                     " far is kept, and the same command goes on"
                 ) from error
-            raise StoreError(
-                f"the store {self.path} cannot be used ({error}): give another file with --store, or none"
-            ) from error
+            raise StoreError(f"the store {self.path} cannot be used ({error}): give another file") from error
 
 
 class _BusyError(Exception):

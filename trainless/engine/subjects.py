@@ -18,8 +18,10 @@ from trainless.core.arch import Arch, Candidate, Region, is_region
 from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.target import Target
 from trainless.core.task import Task
+from trainless.core.wording import one_line
 from trainless.engine.data import Data
 from trainless.engine.networks import network_fingerprint, require_plain, require_tensor
+from trainless.probe.inputs import in_precision_of
 from trainless.probe.norms import normalised
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
@@ -63,6 +65,7 @@ class Given:
 
     def __post_init__(self) -> None:
         require_plain(self.net, self.name)
+        _require_precision(self.net, self.name)
 
     @property
     def name(self) -> str:
@@ -235,9 +238,19 @@ def _member(space: Space, arch: object) -> Member:
     return Member(space, arch)
 
 
+def _require_precision(net: nn.Module, name: str) -> None:
+    for tensor in net.parameters():
+        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+            raise InputError(
+                f"the network {name} has weights of type {tensor.dtype}; expected torch.float32 or torch.float64,"
+                " without which scores are rounding: call net.float() first"
+            )
+
+
 def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
     """Run a private network once without gradients, or say why it cannot be run."""
     weights = {key: tensor.detach() for key, tensor in net.named_parameters()}
+    x = in_precision_of(weights.values(), x)
     hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
     try:
         with seeded(0), torch.no_grad(), normalised(net, "fresh"):
@@ -273,16 +286,6 @@ def seeded(seed: int) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
-
-
-def one_line(error: BaseException) -> str:
-    r"""An exception as ``Type: message`` on one line.
-
-    Example:
-        >>> one_line(ValueError("bad shape\n  in layer 3"))
-        'ValueError: bad shape in layer 3'
-    """
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")[:400]
 
 
 def _arch(candidate: Candidate) -> Arch:

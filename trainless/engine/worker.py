@@ -16,12 +16,12 @@ import torch
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.userfile import load_text, loaded_files
+from trainless.core.wording import one_line
 from trainless.engine import limits
 from trainless.engine.measures import Measure, Outcome, guarded
 from trainless.engine.memory import keep_warm
 from trainless.engine.nursery import ONE_THREAD, deaf_to_interrupts, follow_parent
 from trainless.engine.outlet import print_into
-from trainless.engine.subjects import one_line
 from trainless.search.searcher import Proposal
 
 IDLE = 0.3  # of the cores in use, up to which a machine counts as idle

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from trainless.core.errors import InputError
+from trainless.learn.intervals import clopper_pearson
 from trainless.learn.metrics import Estimate
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 CHOOSING = 1 / 3  # of the data proposes thresholds; the rest tests them
 POINTS = 100  # thresholds that are tried
+LEAST = 3  # samples, of which one proposes
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def fit_deferral(
     does not depend on the data that test, so no correction is needed: the chance that the returned threshold breaks
     the promise is at most 1 − confidence, whatever the uncertainty is worth. Only new data like these are assumed.
 
+    Fewer samples than could prove the promise make a rule that refers everything and says so.
+
     Args:
         uncertainty: One per sample of validation data that neither training nor selection has seen.
         correct: Whether the ensemble's answer was right.
@@ -89,6 +93,8 @@ def fit_deferral(
         (True, True)
     """
     _require(uncertainty, correct, accuracy, confidence)
+    if len(correct) < LEAST:
+        return Deferral(accuracy, confidence, -math.inf, False, 1.0, _too_few(len(correct), accuracy, confidence))
     order = np.random.default_rng(seed).permutation(len(correct))
     cut = int(CHOOSING * len(order))
     proposing, testing = order[:cut], order[cut:]
@@ -102,7 +108,7 @@ def fit_deferral(
     referred = float(np.mean(~(uncertainty[testing] <= chosen)))
     if math.isfinite(chosen):
         return Deferral(accuracy, confidence, chosen, True, referred)
-    return Deferral(accuracy, confidence, chosen, False, 1.0, _no_promise(correct, testing, miss, level, accuracy))
+    return Deferral(accuracy, confidence, chosen, False, 1.0, _no_promise(correct, len(testing), accuracy, confidence))
 
 
 @dataclass(frozen=True)
@@ -133,19 +139,6 @@ def check_deferral(rule: Deferral, uncertainty: Floats, correct: Mask, *, level:
     return DeferralCheck(Estimate(right / n, low, high), n, share, high >= rule.accuracy)
 
 
-def clopper_pearson(right: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a binomial share.
-
-    Example:
-        >>> [round(end, 4) for end in clopper_pearson(10, 10)]
-        [0.6915, 1.0]
-    """
-    tail = (1 - level) / 2
-    low = float(beta.ppf(tail, right, n - right + 1)) if right else 0.0
-    high = float(beta.ppf(1 - tail, right + 1, n - right)) if right < n else 1.0
-    return low, high
-
-
 def _p_value(uncertainty: Floats, wrong: Mask, threshold: float, miss: float) -> float:
     """The chance of so few errors among the answers if errors were as frequent as ``miss``."""
     answered = uncertainty <= threshold
@@ -163,23 +156,32 @@ def _proposed(uncertainty: Floats, wrong: Mask, testing: int, miss: float) -> Fl
     return np.asarray(candidates[easiest:])
 
 
-def _no_promise(correct: Mask, testing: npt.NDArray[np.int64], miss: float, level: float, accuracy: float) -> str:
-    needed = math.ceil(math.log(level) / math.log(1 - miss))
-    if needed > len(testing):
-        return (
-            f"no promise of {accuracy:.0%} accuracy: {len(testing)} samples test it, and {needed} right answers"
-            " without an error are the least that proves it; everything is referred"
-        )
+def _no_promise(correct: Mask, testing: int, accuracy: float, confidence: float) -> str:
+    if testing < _needed(accuracy, confidence):
+        return _too_few(testing, accuracy, confidence)
     return (
         f"no promise of {accuracy:.0%} accuracy: even the surest answers are wrong too often"
         f" ({correct.mean():.0%} of all are right); everything is referred"
     )
 
 
+def _too_few(testing: int, accuracy: float, confidence: float) -> str:
+    needed = max(LEAST, _needed(accuracy, confidence))
+    return (
+        f"no promise of {accuracy:.0%} accuracy: {testing} samples test it, and {needed} right answers without an error"
+        " are the least that proves it; everything is referred"
+    )
+
+
+def _needed(accuracy: float, confidence: float) -> int:
+    """Answers, all of them right, that reject a lower accuracy: accuracyⁿ ≤ 1 − confidence."""
+    return math.ceil(math.log(1 - confidence) / math.log(accuracy))
+
+
 def _require(uncertainty: Floats, correct: Mask, accuracy: float, confidence: float) -> None:
-    if len(uncertainty) != len(correct) or len(correct) < 3:
+    if len(uncertainty) != len(correct):
         raise InputError(
-            f"{len(uncertainty)} uncertainties and {len(correct)} answers were given; expected as many, and at least 3"
+            f"{len(uncertainty)} uncertainties and {len(correct)} answers were given; expected as many of both"
         )
     if not np.isfinite(uncertainty).all():
         raise InputError("uncertainties are not finite: leave out the member that diverged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from trainless.core.errors import InputError
 
 Floats = npt.NDArray[np.float64]
+LEVEL = 0.05  # the p-value up to which a case is said to be unlike the training data
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,23 @@ class Drift:
     mean: Floats
     axes: Floats
     reference: Floats
+
+    def too_few(self, level: float = LEVEL) -> str:
+        """Why no case can be said to be unlike the data at this level; empty where it can.
+
+        With n validation samples no p-value is below 1 / (n + 1).
+
+        Example:
+            >>> print(Drift(np.zeros(1), np.eye(1), np.arange(8.0)).too_few())
+            too few calibration samples to tell whether inputs look unlike the training data (8, and 19 are needed)
+        """
+        n, needed = len(self.reference), math.ceil(1 / level - 1 - 1e-9)
+        what = "too few calibration samples to tell whether inputs look unlike the training data"
+        return "" if n >= needed else f"{what} ({n}, and {needed} are needed)"
+
+    def unlike(self, p_values: Floats, level: float = LEVEL) -> npt.NDArray[np.bool_] | None:
+        """Which cases are unlike the data; None where there are too few validation samples to tell."""
+        return None if self.too_few(level) else np.asarray(p_values <= level)
 
     def distances(self, features: Floats) -> Floats:
         """Mahalanobis distance of each sample; infinite where a feature is not finite."""
@@ -79,33 +98,49 @@ def fit_drift(train: Floats, valid: Floats) -> Drift:
 
 @dataclass(frozen=True)
 class DriftWarning:
-    """How many samples look unlike the data, and the chance of so many if nothing had changed."""
+    """How many samples look unlike the data, and the chance of so many if nothing had changed.
+
+    Where that cannot be told, ``reason`` says why, none is counted, and the chance is NaN.
+    """
 
     unlike: int
     samples: int
     p_value: float
     warn: bool
+    reason: str = ""
 
     def __str__(self) -> str:
+        if self.reason:
+            return self.reason
         if not self.warn:
-            return f"{self.unlike} of {self.samples} inputs look unlike the training data, as many as is usual"
+            return f"{self.unlike} of {self.samples} inputs look unlike the training data, no more than chance explains"
         return (
             f"{self.unlike} of {self.samples} inputs look unlike the training data (chance of so many without drift:"
             f" {self.p_value:.1g}): do not trust these predictions before looking at the inputs"
         )
 
 
-def drift_warning(p_values: Floats, *, level: float = 0.05, alarm: float = 0.01) -> DriftWarning:
+def drift_warning(drift: Drift, p_values: Floats, *, level: float = LEVEL, alarm: float = 0.01) -> DriftWarning:
     """Warn where more samples than chance explains have a p-value up to ``level``.
 
     A binomial test; the p-values share one reference, so that it is slightly optimistic for batches larger than the
     validation data.
 
+    Args:
+        drift: What the p-values come from.
+        p_values: One per sample.
+        level: Up to which a sample counts as unlike the data.
+        alarm: The chance below which it warns.
+
     Example:
-        >>> drift_warning(np.full(20, 0.01)).warn, drift_warning(np.linspace(0.01, 1, 20)).warn
+        >>> drift = Drift(np.zeros(1), np.eye(1), np.arange(99.0))
+        >>> drift_warning(drift, np.full(20, 0.01)).warn, drift_warning(drift, np.linspace(0.01, 1, 20)).warn
         (True, False)
     """
-    unlike = int((p_values <= level).sum())
+    marked = drift.unlike(p_values, level)
+    if marked is None:
+        return DriftWarning(0, len(p_values), math.nan, False, drift.too_few(level))
+    unlike = int(marked.sum())
     chance = float(binom.sf(unlike - 1, len(p_values), level))
     return DriftWarning(unlike, len(p_values), chance, chance < alarm)
 

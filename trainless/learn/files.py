@@ -24,6 +24,7 @@ from trainless.learn.members import Member, build, member_from_json, train_membe
 from trainless.learn.predictor import Predictor
 from trainless.learn.progress import epoch_from_json
 from trainless.spaces.protocol import Space
+from trainless.tasks.source import Source, SourcedTask, source_from_json, source_of
 
 VERSION = 1
 WEIGHTS, MEMBER, CHECKPOINT = "weights.safetensors", "member.json", "checkpoint.safetensors"
@@ -160,6 +161,7 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
     about: dict[str, Any] = {
         "version": VERSION,
         "task": task_to_json(predictor.task),
+        "source": source_of(predictor.task).to_json(),
         "members": members,
         "weights": [float(weight) for weight in predictor.weights],
         "temperature": predictor.temperature,
@@ -174,8 +176,10 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     data = read_json(folder / ENSEMBLE)
     with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
         nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
+        task = task_from_json(data["task"])
+        source = source_from_json(data["source"]) if "source" in data else Source()
         return Predictor(
-            task=task_from_json(data["task"]),
+            task=SourcedTask(**vars(task), source=source),
             nets=tuple(nets),
             weights=np.asarray(data["weights"], np.float64),
             temperature=float(data["temperature"]),

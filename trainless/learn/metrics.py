@@ -1,4 +1,4 @@
-"""Metrics with bootstrap intervals, by NumPy alone.
+"""Metrics with their intervals: exact ones of shares, by bootstrap of everything else.
 
 A metric is prepared once for its data and then evaluated for any weights of the samples: a bootstrap draw is how often
 each sample was drawn, so that nothing is sorted or copied again.
@@ -10,23 +10,26 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
+from trainless.learn.intervals import MEANS, SHARES
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 Weighted = Callable[[Floats], float]
 DRAWN = 3 * 10**8  # samples that all draws of a bootstrap together may have
 LEAST_DRAWS = 100
+NOTHING = 1e-12  # of a value: draws that differ by less are the same
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the bounds of its interval; all NaN where the data cannot give it."""
+    """A value with the bounds of its interval; NaN where the data cannot give them."""
 
     value: float
     low: float
@@ -38,6 +41,8 @@ class Estimate:
 
 def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> Estimate:
     """Percentile bootstrap over samples (Efron, 1979).
+
+    Where all draws agree (four answers, all right) they do not say how far off the value may be: the bounds are NaN.
 
     Args:
         metric: A prepared metric: weights of the samples to its value.
@@ -59,8 +64,10 @@ def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.9
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
         return Estimate(value, math.nan, math.nan)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, float(low), float(high))
+    low, high = (float(end) for end in np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]))
+    if high - low <= NOTHING * max(1.0, abs(value)):
+        return Estimate(value, math.nan, math.nan)
+    return Estimate(value, low, high)
 
 
 def accuracy(y: Labels, p: Floats) -> Weighted:
@@ -174,11 +181,16 @@ def evaluate(
 ) -> dict[str, Estimate]:
     """All metrics of a prediction with their intervals.
 
+    Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
+    number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
+    answers that are all right, balanced accuracy, macro F1 and AUC have exact bounds per class put together by
+    Bonferroni (:mod:`trainless.learn.intervals`), and values have none.
+
     Args:
         target: What is predicted.
         y: True classes ``(N,)`` or values.
         predicted: Probabilities ``(N, classes)`` or values ``(N, outputs)``.
-        draws: Bootstrap draws.
+        draws: Bootstrap draws; with 0 only shares have intervals.
         level: Coverage of the intervals.
         seed: Of the draws.
 
@@ -189,7 +201,7 @@ def evaluate(
     """
     require_predictions(target, y, predicted)
     return {
-        name: bootstrap(prepare(y, predicted), len(y), draws=draws, level=level, seed=seed)
+        name: _estimate(name, prepare(y, predicted), y, predicted, draws, level, seed)
         for name, prepare in metrics_for(target).items()
     }
 
@@ -203,6 +215,17 @@ def require_predictions(target: Target, y: npt.NDArray[np.generic], predicted: F
         )
     if not np.isfinite(predicted).all():
         raise InputError("predictions are not finite: leave out the member that diverged")
+
+
+def _estimate(
+    name: str, metric: Weighted, y: npt.NDArray[Any], predicted: Floats, draws: int, level: float, seed: int
+) -> Estimate:
+    if name in SHARES:
+        return Estimate(metric(np.ones(len(y))), *SHARES[name](y, predicted, level))
+    found = bootstrap(metric, len(y), draws=draws, level=level, seed=seed)
+    if draws and name in MEANS and math.isnan(found.low):
+        return Estimate(found.value, *MEANS[name](y, predicted, level))
+    return found
 
 
 def _counts(y: Labels, chosen: Labels, classes: int, weights: Floats) -> tuple[Floats, Floats, Floats]:

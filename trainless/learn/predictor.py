@@ -189,9 +189,7 @@ def calibrate(
     temperature = fit_temperature(mean[:third], y[:third]) if third else 1.0
     p, rest = sharpen(mean[third:], temperature), y[third:]
     sets = fit_sets(p, rest, coverage, by_class=by_class)
-    rule = None
-    if len(rest) >= 3:
-        rule = fit_deferral(doubt(p), p.argmax(1) == rest, accuracy, confidence=confidence, seed=seed)
+    rule = fit_deferral(doubt(p), p.argmax(1) == rest, accuracy, confidence=confidence, seed=seed)
     return replace(bare, temperature=temperature, sets=sets, deferral=rule, drift=drift)
 
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
 from trainless.probe.norms import normalised
-from trainless.probe.probe import private_copy
+from trainless.probe.probe import own_randomness, private_copy
 from trainless.spaces.protocol import Counts
 
 
@@ -47,8 +47,8 @@ def count(
         for module in structure.modules()
         if isinstance(module, nn.RNNBase | nn.RNNCellBase)
     ]
-    try:
-        with torch.no_grad(), normalised(structure, "off"), counter:
+    try:  # what the network makes on its way, such as random numbers, has no values either
+        with x.device, torch.no_grad(), own_randomness(0, x.device), normalised(structure, "off"), counter:
             torch.func.functional_call(structure, shapes, (x,), tie_weights=True)
     except (NotImplementedError, RuntimeError) as error:
         raise Unscorable(f"the network cannot be counted on shapes alone: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +19,17 @@ class Inputs(Protocol):
     def __call__(self, x: Tensor, draw: Draw) -> Tensor:
         """The new inputs."""
         ...
+
+
+def in_precision_of(weights: Iterable[Tensor], x: Tensor) -> Tensor:
+    """The inputs in the weights' floating-point type, where these have but one; tokens stay as they are.
+
+    Example:
+        >>> in_precision_of([torch.zeros(2, dtype=torch.float64)], torch.zeros(3)).dtype
+        torch.float64
+    """
+    kinds = {tensor.dtype for tensor in weights if tensor.is_floating_point()}
+    return x.to(kinds.pop()) if x.is_floating_point() and len(kinds) == 1 else x
 
 
 @dataclass(frozen=True)

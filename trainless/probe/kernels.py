@@ -7,6 +7,7 @@ gradients come from one batched pass.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,8 +17,10 @@ from torch import Tensor
 from trainless.core.errors import Unscorable
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import losses, weight_names
-from trainless.probe.record import block_names, trace
+from trainless.probe.reach import reach
+from trainless.probe.record import trace
 from trainless.probe.samples import ROOM, in_groups, loss_cotangent, stream
+from trainless.probe.structure import block_names
 
 Coupling: TypeAlias = Literal["joint", "isolated"]
 Of: TypeAlias = Literal["outputs", "loss"]
@@ -29,15 +32,35 @@ ALL: tuple[Over, ...] = ("weights", "body", "features")
 
 
 def kernel_names(p: Probe, over: Over) -> tuple[str, ...]:
-    """The parameters that a kernel sums over: those called weights, norms' scales included."""
-    names = [name for name in p.weights if any("weight" in part for part in name.split(".")[-3:])]
+    """The parameters that a kernel sums over: those called weights, norms' scales included.
+
+    Where none is called a weight, all matrices take part. What the outputs do not depend on is left out, so that a head
+    which is never called is not taken for the classifier, nor a block that is never called for the first.
+    """
+    used = reach(p).names
+    names = [name for name in _weights(p) if name in used]
     if over == "features":
         names = names[:-1]
     elif over == "body":
-        later = tuple(f"{block}." for block in block_names(p.net)[1:])
+        later = tuple(f"{block}." for block in _blocks(p)[1:])
         inner = [name for name in names if name.startswith(later)]
         names = inner if inner else names[1:-1]
     return tuple(names)
+
+
+def _weights(p: Probe) -> list[str]:
+    called = [name for name in p.weights if any("weight" in part for part in name.split(".")[-3:])]
+    return called or [name for name, tensor in p.weights.items() if tensor.ndim > 1]
+
+
+def _blocks(p: Probe) -> list[str]:
+    """The blocks but for those that have weights and take no part in the forward pass."""
+    ran, used = trace(p).blocks, reach(p).names
+
+    def has(block: str, names: Iterable[str]) -> bool:
+        return any(name.startswith(f"{block}.") for name in names)
+
+    return [block for block in block_names(p.net) if block in ran or has(block, used) or not has(block, p.weights)]
 
 
 @quantity
@@ -54,11 +77,20 @@ def kernel(p: Probe, coupling: Coupling, of: Of = "outputs", over: Over = "weigh
     Returns:
         An N × N matrix.
     """
-    if not kernel_names(p, over):
-        raise Unscorable("the network has no weights to take a kernel over")
-    if coupling == "isolated":
-        return sample_statistics(p.at(norm="isolated"), of).kernels[over]
-    return _joint(p.at(norm="batch"), of, over, parts)
+    if coupling == "joint":
+        return _joint(p.at(norm="batch"), of, over, parts)
+    q = p.at(norm="isolated")
+    _require_some(q, kernel_names(q, over))
+    return sample_statistics(q, of).kernels[over]
+
+
+def _require_some(p: Probe, names: tuple[str, ...]) -> None:
+    if not p.weights:
+        raise Unscorable("the network has no weights")
+    if not names and not reach(p).names.issuperset(_weights(p)):
+        raise Unscorable("no gradient reaches the weights: the kernel is zero")
+    if not names:
+        raise Unscorable("the network has no weights to take a kernel over: it has too few layers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +143,10 @@ def _steadiness(block: Tensor) -> Tensor:
 
 
 def _joint(p: Probe, of: Of, over: Over, parts: int) -> Tensor:
-    names = kernel_names(p, over)
-    total = torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device)
     probes = tuple(p.split(parts)) if parts > 1 else (p,)
+    names = kernel_names(probes[0], over)
+    _require_some(probes[0], names)
+    total = torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device)
     for group in in_groups(p, names):
         rows = torch.cat([_rows(q, of, group) for q in probes])
         total += (rows @ rows.T).double()

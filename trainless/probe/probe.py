@@ -6,7 +6,7 @@ import copy
 import functools
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.core.task import generator
-from trainless.probe.inputs import Data, Inputs
+from trainless.probe.inputs import Data, Inputs, in_precision_of
 from trainless.probe.layout import Layout
 from trainless.probe.norms import Norm
 from trainless.probe.weights import Own, Weights
@@ -67,7 +67,7 @@ class Probe:
 
         Args:
             net: The network.
-            batch: Inputs and labels.
+            batch: Inputs and labels; inputs take on the floating-point type of the network's weights.
             target: What is predicted.
             seed: Where the probe's randomness comes from.
             private: The network belongs to the probe and nobody else: it need not be copied.
@@ -75,7 +75,8 @@ class Probe:
         """
         structure = _quietened(net) if private else private_copy(net)
         weights = {name: tensor.detach() for name, tensor in net.named_parameters()}
-        return cls(structure, weights, batch[0], batch[1], target, seed, layout=layout)
+        x = in_precision_of(weights.values(), batch[0])
+        return cls(structure, weights, x, batch[1], target, seed, layout=layout)
 
     def at(
         self,
@@ -102,8 +103,9 @@ class Probe:
             return self
         new = self.weights if weights is None else weights(self.weights, self.generator)
         inputs = self.x if x is None else x(self.x, self.generator)
-        if inputs.is_floating_point():
-            new = {name: tensor.to(inputs.dtype) for name, tensor in new.items()}
+        dtype = inputs.dtype if inputs.is_floating_point() and inputs.dtype != self.x.dtype else None
+        if inputs.is_floating_point():  # weights keep their type unless the inputs have got another
+            new = {name: _typed(tensor, dtype or self.weights[name].dtype) for name, tensor in new.items()}
         return replace(
             self,
             weights=new,
@@ -135,6 +137,10 @@ class Probe:
     def classes(self) -> int:
         """Number of network outputs per sample."""
         return self.target.outputs
+
+
+def _typed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def quantity(fn: Callable[Concatenate[Probe, P], R]) -> Callable[Concatenate[Probe, P], R]:
@@ -181,17 +187,22 @@ def exact_products() -> Iterator[None]:
         matmul.allow_tf32, convolution.allow_tf32 = before
 
 
-@contextmanager
-def quiet_randomness(p: Probe) -> Iterator[None]:
+def quiet_randomness(p: Probe) -> AbstractContextManager[None]:
     """Give the block a random state of its own, fixed by the probe's seed."""
-    devices = [p.x.device] if p.x.is_cuda else []
+    return own_randomness(p.seed, p.x.device)
+
+
+@contextmanager
+def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards."""
+    devices = [device] if device.type == "cuda" else []
     plain, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices):
-        torch.default_generator.manual_seed(p.seed)
-        for device in devices:
-            torch.cuda.default_generators[device.index or 0].manual_seed(p.seed)
-        random.seed(p.seed)
-        np.random.seed(p.seed % 2**32)
+        torch.default_generator.manual_seed(seed)
+        for each in devices:
+            torch.cuda.default_generators[each.index or 0].manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
         try:
             yield
         finally:

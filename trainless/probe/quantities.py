@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainless.core.errors import Unscorable
+from trainless.probe.applied import Layer
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.record import Layer, trace
+from trainless.probe.record import trace
 from trainless.probe.structure import modules
 
 _NOT_WEIGHTS = (_BatchNorm, *SAMPLE_NORMS, nn.Embedding, nn.EmbeddingBag)

@@ -13,10 +13,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
+from trainless.probe.applied import Layer, Lookup, Standardised, conv_of
 from trainless.probe.layout import Layout, laid_out
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.structure import modules
+from trainless.probe.structure import block_names, modules
 
 CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
@@ -24,38 +25,6 @@ RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
     (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)
 )
 ACTIVATIONS = RECTIFIERS | {F.leaky_relu_, F.elu_, F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
-
-
-@dataclass(frozen=True, eq=False)
-class Conv:
-    """Stride, padding, dilation and groups of a convolution, one number per axis."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One application of a convolution or linear layer: ``output = weight ∗ x (+ bias)``."""
-
-    weight: str
-    bias: str | None
-    x: Tensor
-    output: Tensor
-    conv: Conv | None
-
-
-@dataclass(frozen=True, eq=False)
-class Standardised:
-    """One application of a batch norm: ``output = weight · x̂ + bias``."""
-
-    weight: str
-    bias: str
-    x: Tensor
-    output: Tensor
 
 
 @dataclass(eq=False)
@@ -78,6 +47,7 @@ class Trace:
     norms: list[Standardised] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
+    lookups: list[Lookup] = field(default_factory=list)
 
 
 @quantity
@@ -116,7 +86,8 @@ def _record(p: Probe, layout: Layout, careful: bool) -> tuple[Trace, bool]:
             hook.remove()
     p.target.require(outputs)
     activations = list(recorder.activations.values())
-    found = Trace(x, weights, outputs, recorder.layers, recorder.norms, activations, recorder.blocks)
+    lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups
+    found = Trace(x, weights, outputs, *lists)
     return found, recorder.spoilt()
 
 
@@ -140,7 +111,7 @@ def leaves(t: Trace) -> list[Tensor]:
 
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     """Call the network with these weights on a copy of the input and insist on one tensor."""
-    buffers = _own_buffers(net, x.dtype if x.is_floating_point() else None)
+    buffers = _own_buffers(net, _other_precision(net, weights))
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED):
             outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=True)
@@ -154,6 +125,13 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     return outputs
 
 
+def _other_precision(net: nn.Module, weights: dict[str, Tensor]) -> torch.dtype | None:
+    """The type of the weights where it is not that of the network's own."""
+    own = next(net.parameters(), None)
+    given = next(iter(weights.values()), None)
+    return None if own is None or given is None or own.dtype == given.dtype else given.dtype
+
+
 def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
     """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
     return {
@@ -162,24 +140,6 @@ def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]
         if not isinstance(module, _BatchNorm)
         for own, buffer in module.named_buffers(recurse=False)
     }
-
-
-def block_names(net: nn.Module) -> tuple[str, ...]:
-    """The modules between which information flows block by block.
-
-    A network of ours names them; of any other network they are its children, a list or sequence of modules
-    standing for its members.
-    """
-    named = getattr(net, "block_names", ())
-    if named:
-        return tuple(named)
-    names: list[str] = []
-    for name, child in net.named_children():
-        if isinstance(child, nn.ModuleList | nn.Sequential):
-            names += [f"{name}.{inner}" for inner, _ in child.named_children()]
-        else:
-            names.append(name)
-    return tuple(names)
 
 
 class Recorder(TorchFunctionMode):
@@ -198,6 +158,7 @@ class Recorder(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in weights.items()}
         self.modules = {module: name for name, module in modules(net)}
         self.layers: list[Layer] = []
+        self.lookups: list[Lookup] = []
         self.norms: list[Standardised] = []
         self.activations: dict[int, Activation] = {}
         self.rectified: dict[int, Activation] = {}
@@ -210,6 +171,9 @@ class Recorder(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in CONVOLUTIONS or func is F.linear:
             self._layer(func, result, *args, **(kwargs or {}))
+            return self._handed_on(result)
+        if func is F.embedding:
+            self._lookup(result, *args, **(kwargs or {}))
             return self._handed_on(result)
         if func in ACTIVATIONS:
             self._activation(func, args[0] if args else (kwargs or {})["input"], result)
@@ -251,9 +215,26 @@ class Recorder(TorchFunctionMode):
             return
         conv = None
         if func in CONVOLUTIONS:
-            conv = _conv(tuple(weight.shape[2:]), stride, padding, dilation, groups)
+            conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
         name = self.names.get(id(bias)) if bias is not None else None
         self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv))
+
+    def _lookup(
+        self,
+        output: Tensor,
+        input: Tensor,  # noqa: A002 - torch's own keyword
+        weight: Tensor,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> None:
+        """Note a lookup that gives gradients to every row alike."""
+        plain = padding_idx is None and max_norm is None and not scale_grad_by_freq and not sparse
+        if plain and id(weight) in self.names:
+            shape = (weight.shape[0], weight.shape[1])
+            self.lookups.append(Lookup(self.names[id(weight)], self._noted(input), output, shape))
 
     def _activation(self, func: Callable[..., Any], x: Tensor, output: Tensor) -> None:
         in_place = output is x
@@ -284,19 +265,3 @@ class Recorder(TorchFunctionMode):
             return self._handed_on(output)
 
         return keep
-
-
-def _conv(
-    kernel: tuple[int, ...],
-    stride: int | tuple[int, ...],
-    padding: str | int | tuple[int, ...],
-    dilation: int | tuple[int, ...],
-    groups: int,
-) -> Conv:
-    def each(value: int | tuple[int, ...]) -> tuple[int, ...]:
-        return (value,) * len(kernel) if isinstance(value, int) else tuple(value) * (len(kernel) // len(value))
-
-    if isinstance(padding, str):
-        wide = [(size - 1) * step for size, step in zip(kernel, each(dilation), strict=True)]
-        padding = tuple(total // 2 for total in wide) if padding == "same" else 0
-    return Conv(kernel, each(stride), each(padding), each(dilation), groups)

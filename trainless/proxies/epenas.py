@@ -8,6 +8,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import output_gradient
 from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.zerocost import require_varying
 
 
 @proxy(higher_is_better=True, labels=True, paper="lopes2021epenas", setting=Setting(batch=64))
@@ -18,15 +19,14 @@ def epe_nas(p: Probe, constant: float = 1e-5) -> float:
     classes the mean over pairs of classes of |s_c − s_d|, s_c per sample.
 
     Fails:
-        No gradient reaches an input, or the task has no classes.
+        No gradient reaches an input, or it is the same everywhere, or the task has no classes.
     """
     if p.target.kind not in ("binary", "multiclass"):
         raise Unscorable("the task has no classes")
-    rows = output_gradient(p).flatten(1).double()
-    rows = rows - rows.mean(1, keepdim=True)
+    gradients = output_gradient(p).flatten(1).double()
+    rows = gradients - gradients.mean(1, keepdim=True)
     norms = rows.norm(dim=1, keepdim=True)
-    if not bool((norms > 0).all()):
-        raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")
+    require_varying(gradients, norms[:, 0] > 0)
     rows = rows / norms
     many = p.target.outputs > 100
     sums = []

@@ -75,7 +75,7 @@ class _ConstantCell:
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
         weights = Constant(self.value, biases=True)(own, draw)
         for name in self.embeddings:
-            weights[name] = torch.rand(own[name].shape, generator=draw(name)).to(own[name].device)
+            weights[name] = torch.rand(own[name].shape, generator=draw(name)).to(own[name])
         return {name: tensor.double() if self.double else tensor for name, tensor in weights.items()}
 
 

@@ -23,7 +23,7 @@ def sign_sums(p: Probe) -> dict[str, Tensor]:
     return sums
 
 
-@proxy(higher_is_better=True, labels=True, paper="zhang2022gradsign", setting=Setting(batch=64))
+@proxy(higher_is_better=True, labels=True, paper="zhang2022gradsign", setting=Setting(batch=64), version=2)
 def gradsign(p: Probe, norm: Norm = "isolated") -> float:
     """Agreement of the samples' gradient signs, weight by weight: denser sample-wise optima.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Double, First
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
@@ -31,8 +32,16 @@ def grasp(p: Probe) -> float:
         The sign is zero-cost-nas's, the opposite of GraSP's own, because accuracy was found to fall with it. Networks
         whose graph of a graph would take gigabytes are differentiated forwards twice, which keeps no graph.
     """
-    large = p.norm == "batch" and counts(p).flops * len(p.x) > LARGE
+    large = p.norm == "batch" and _products(p) > LARGE
     return -(_forwards(p) if large and forwards_hold(p) else _backwards(p))
+
+
+def _products(p: Probe) -> float:
+    """Multiply–accumulates on the batch; 0 where they cannot be counted."""
+    try:
+        return float(counts(p).flops * len(p.x))
+    except Unscorable:
+        return 0.0
 
 
 def forwards_hold(p: Probe) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trainless.core.registry import Registry
 from trainless.probe.inputs import Data, Inputs
 from trainless.probe.probe import Probe
 from trainless.probe.weights import Uniform, Weights
+from trainless.proxies.options import SIGN, Options, parse_options, read_options, suffix
+from trainless.spaces.source import version_of
 
 Function = Callable[..., float]
 
@@ -34,7 +36,7 @@ class Setting:
     batch: int = 64
     network: Literal["full", "thin", "cell"] = "full"
     repeats: int = 1
-    options: tuple[tuple[str, Any], ...] = ()
+    options: Options = ()
 
     def describe(self) -> str:
         """The setting in a few words."""
@@ -57,6 +59,7 @@ class Proxy:
         paper: Citation key of the paper that proposed it.
         setting: The paper's own setting.
         version: Raised when the value changes, so that stored scores are not mixed up.
+        options: Arguments of the function that differ from its defaults; see ``having``.
     """
 
     fn: Function
@@ -67,10 +70,43 @@ class Proxy:
     paper: str
     setting: Setting
     version: int = 1
+    options: Options = ()
 
     def __call__(self, p: Probe, **options: Any) -> float:
         """The score; raises Unscorable with the reason where there is none."""
-        return float(self.fn(p, **options))
+        return float(self.fn(p, **{**dict(self.options), **options}))
+
+    def having(self, **options: Any) -> Proxy:
+        """The same measure with arguments of its function given, under a name that says so: a proxy of its own.
+
+        The paper's setting stays, but for the options that it would choose itself. ``registry`` finds it by that name,
+        whatever the order in which the options are written there.
+
+        Args:
+            options: Arguments of the function, each of the kind of its default.
+
+        Example:
+            >>> from trainless.proxies.zico import zico
+            >>> zico.having(cumulative=True, batches=4).name
+            'zico/batches=4/cumulative=true'
+            >>> registry["zico/cumulative=true/batches=4"] == zico.having(cumulative=True, batches=4)
+            True
+            >>> zico.having(batches="many")
+            Traceback (most recent call last):
+            trainless.core.errors.InputError: zico: batches=many was given; expected a whole number, such as batches=2;\
+ it has: batches=2 (a whole number), cumulative=false (true or false): give it as in zico/cumulative=false
+        """
+        plain = self.name.removesuffix(suffix(self.options))
+        chosen = dict(read_options(plain, self.fn, {**dict(self.options), **options})) if options else {}
+        if not chosen:
+            return self
+        left = tuple((name, value) for name, value in self.setting.options if name not in chosen)
+        held = tuple(chosen.items())
+        return replace(self, name=f"{plain}{suffix(held)}", options=held, setting=replace(self.setting, options=left))
+
+    def having_text(self, text: str) -> Proxy:
+        """The same with the options that a name has after its first slash, such as ``tensors=8/samples=64``."""
+        return self.having(**parse_options(self.name, self.fn, text))
 
     @property
     def summary(self) -> str:
@@ -83,7 +119,23 @@ class Proxy:
         return inspect.cleandoc("\n" + found.group(1)) if found else ""
 
 
-registry: Registry[Proxy] = Registry("proxy", "proxies")
+registry: Registry[Proxy] = Registry("proxy", "proxies", Proxy.having_text)
+"""All proxies; a name may carry options, as in ``vkdnw/samples=64/tensors=8``."""
+
+
+def canonical(name: str) -> str:
+    """The name under which scores are kept: options in order and as they are read; any other name as it is.
+
+    Example:
+        >>> canonical("zico/cumulative=True/batches=4"), canonical("zico"), canonical("my/column")
+        ('zico/batches=4/cumulative=true', 'zico', 'my/column')
+    """
+    return registry[name].name if SIGN in name and name in registry else name
+
+
+def place_of(fn: Function) -> tuple[str, str]:
+    """Where a function is defined."""
+    return fn.__module__, fn.__qualname__
 
 
 def proxy(
@@ -98,6 +150,9 @@ def proxy(
 ) -> Callable[[Function], Proxy]:
     """Register a function of a probe as a proxy.
 
+    Defined again in the same place, as in a notebook, it takes the place of what was there. In a file of one's own the
+    version changes with the code, so that nothing stale is taken from a store.
+
     Example:
         >>> @proxy(higher_is_better=True, paper="none", name="doctest_samples")
         ... def samples(p):
@@ -108,8 +163,9 @@ def proxy(
     """
 
     def register(fn: Function) -> Proxy:
-        made = Proxy(fn, name or fn.__name__, higher_is_better, labels, data, paper, setting or Setting(), version)
-        registry.add(made.name, made)
+        chosen = version_of(fn, version)
+        made = Proxy(fn, name or fn.__name__, higher_is_better, labels, data, paper, setting or Setting(), chosen)
+        registry.add(made.name, made, lambda held: place_of(held.fn) == place_of(fn))
         return made
 
     return register

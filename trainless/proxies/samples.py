@@ -11,6 +11,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.blocks import block_scatters, blocks
 from trainless.probe.kernels import sample_statistics
 from trainless.probe.probe import Probe
+from trainless.probe.reach import reach
 from trainless.probe.record import trace
 from trainless.proxies.proxy import proxy
 from trainless.proxies.zerocost import response_diversity
@@ -18,7 +19,7 @@ from trainless.proxies.zerocost import response_diversity
 PAPER = "trainless"
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER)
+@proxy(higher_is_better=True, labels=True, paper=PAPER, version=2)
 def sample_zico(p: Probe) -> float:
     """Steadiness of the gradients over single samples, each normalised alone, summed in logs over layers.
 
@@ -43,7 +44,8 @@ def isolated_jacov(p: Probe) -> float:
     As ``jacov``, of ∂(Σ outputs)/∂x with isolated norms.
 
     Fails:
-        No gradient reaches an input; token inputs; batch norm that sees a single value per channel and sample.
+        No gradient reaches an input, or it is the same everywhere; token inputs; batch norm that sees a single value
+        per channel and sample.
     """
     q = p.at(norm="isolated")
     if not trace(q).x.requires_grad:
@@ -51,16 +53,20 @@ def isolated_jacov(p: Probe) -> float:
     return response_diversity(sample_statistics(q, "outputs").x)
 
 
-@proxy(higher_is_better=True, paper=PAPER)
+@proxy(higher_is_better=True, paper=PAPER, version=2)
 def layer_entropy(p: Probe) -> float:
     """How evenly the layers share the tangent kernel: no layer learns alone.
 
-    −Σ_l π_l log π_l, π_l the share of layer l in the kernel's trace, the classifier left out.
+    −Σ_l π_l log π_l, π_l the share of layer l in the kernel's trace, the classifier left out: the nearest to the
+    outputs.
 
     Fails:
         No gradient reaches the weights, or the classifier is the only layer.
     """
-    traces = list(sample_statistics(p.at(norm="isolated"), "outputs").traces.values())[::-1][:-1]
+    q = p.at(norm="isolated")
+    found = sample_statistics(q, "outputs").traces
+    classifier = next((name for name in reach(q).uses if name in found), None)
+    traces = [value for name, value in reversed(found.items()) if name != classifier]
     if not traces:
         raise Unscorable("the network has no layer besides the classifier")
     return _entropy(torch.stack(traces).double().cpu())

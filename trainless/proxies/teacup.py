@@ -65,7 +65,7 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
     return math.log(total)
 
 
-@proxy(higher_is_better=False, labels=True, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=False, labels=True, paper=PAPER, setting=_SETTING, version=2)
 def loss_ntk(p: Probe, coupling: Coupling = "isolated", batches: int = 1) -> float:
     """Condition number of the tangent kernel of the losses: how evenly the loss itself can be learnt.
 

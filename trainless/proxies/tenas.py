@@ -21,6 +21,7 @@ TEGNAS = "chen2023tegnas"
     higher_is_better=False,
     paper="chen2021tenas",
     setting=Setting(batch=64, network="thin", repeats=3, options=(("coupling", "joint"),)),
+    version=2,
 )
 def ntk_condition(p: Probe, coupling: Coupling = "isolated", of: Of = "outputs", over: Over = "weights") -> float:
     """Condition number of the neural tangent kernel: how evenly gradient descent learns (trainability).
@@ -36,7 +37,8 @@ def ntk_condition(p: Probe, coupling: Coupling = "isolated", of: Of = "outputs",
 
     Differences:
         In double precision. The papers ask for Kaiming initialisation; their programs never apply it and use
-        PyTorch's default, as the setting here does.
+        PyTorch's default, as the setting here does. Of a network none of whose parameters is called a weight, all
+        matrices take part.
 
     Fails:
         No gradient reaches the weights, or two samples have parallel gradients (a singular kernel).
@@ -49,6 +51,7 @@ def ntk_condition(p: Probe, coupling: Coupling = "isolated", of: Of = "outputs",
     labels=True,
     paper=TEGNAS,
     setting=Setting(batch=128, network="thin", repeats=3, options=(("coupling", "joint"),)),
+    version=2,
 )
 def ntk_mse(p: Probe, coupling: Coupling = "isolated", over: Over = "body", ridge: float = 0.0) -> float:
     """Error of kernel regression from one half of the batch to the other (generalisation).

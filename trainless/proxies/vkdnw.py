@@ -10,10 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
+from trainless.probe.applied import Layer, Lookup, Standardised
 from trainless.probe.inputs import First, Noise
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
-from trainless.probe.record import Layer, Standardised, leaves, trace
+from trainless.probe.reach import reach
+from trainless.probe.record import trace
+from trainless.probe.samples import each_alone
 from trainless.probe.weights import Kaiming
 from trainless.proxies.proxy import Setting, proxy
 
@@ -24,12 +27,29 @@ Factor: TypeAlias = Literal["published", "exact"]
 def selected_jacobian(p: Probe, tensors: int, outputs: int) -> Tensor:
     """∂(first outputs)/∂(first entry of each of the first parameter tensors), ``(N, outputs, parameters)``.
 
-    One backward pass per output, in which each layer reads off a single entry's gradient.
+    One backward pass per output, in which each layer reads off a single entry's gradient. What cannot be read off a
+    layer takes a loop over samples and outputs; what the outputs do not depend on has derivative zero.
     """
     names = list(p.weights)[:tensors]
-    if unread := set(names) - {name for reading in _readings(p) for name in reading.names}:
-        raise Unscorable(f"the gradient of {sorted(unread)[0]} per sample cannot be read off a layer")
-    return torch.stack([_rows(p, names, k) for k in range(outputs)], 1)
+    if not names:
+        raise Unscorable("the network has no weights" if not p.weights else f"tensors={tensors} leaves no weights")
+    found = torch.stack([_rows(p, names, k) for k in range(outputs)], 1)
+    if unread := [name for name in names if name in reach(p).unread]:
+        found[..., [names.index(name) for name in unread]] = _first_entries(p, unread, outputs)
+    return found
+
+
+def _first_entries(p: Probe, names: list[str], outputs: int) -> Tensor:
+    """∂(first outputs)/∂(first entry of these parameters), ``(N, outputs, parameters)``, sample by sample."""
+    rows = []
+    for found, weights in each_alone(p):
+        chosen = [weights[name] for name in names]
+        rows.append(torch.stack([_firsts(gradient(found[0, k], chosen)) for k in range(outputs)]))
+    return torch.stack(rows)
+
+
+def _firsts(tensors: list[Tensor]) -> Tensor:
+    return torch.stack([tensor.flatten()[0] for tensor in tensors])
 
 
 def _rows(p: Probe, names: list[str], k: int) -> Tensor:
@@ -49,9 +69,10 @@ def _rows(p: Probe, names: list[str], k: int) -> Tensor:
         handle: torch.utils.hooks.RemovableHandle = reading.output.register_hook(hook)
         return handle
 
-    handles = [watch(reading) for reading in _readings(p) if not place.keys().isdisjoint(reading.names)]
+    wanted = set(names) - reach(p).unread
+    handles = [watch(reading) for reading in _readings(p) if not wanted.isdisjoint(reading.names)]
     try:
-        gradient(t.outputs[:, k].sum(), leaves(t))
+        gradient(t.outputs[:, k].sum(), reach(p).ends)
     finally:
         for handle in handles:
             handle.remove()
@@ -80,11 +101,18 @@ class Reading:
 
 @quantity
 def _readings(p: Probe) -> tuple[Reading, ...]:
-    """Where each parameter's first entry can be read; the others' per-sample gradients cannot be read at all."""
+    """Where a parameter's first entry can be read, sample by sample."""
     t = trace(p)
     layers = [layer for layer in t.layers if len(layer.x) == len(p.x) and layer.output.requires_grad]
     found = [_reading(layer.weight, layer.bias, layer, _seen(layer), layer.conv is not None) for layer in layers]
-    return (*found, *(_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in t.norms))
+    found += [_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in t.norms]
+    return (*found, *(_table(lookup) for lookup in t.lookups if len(lookup.tokens) == len(p.x)))
+
+
+def _table(lookup: Lookup) -> Reading:
+    """A table's first entry is seen wherever the first token is."""
+    first = (lookup.tokens == 0).to(lookup.output.dtype).reshape(len(lookup.tokens), -1, 1)
+    return Reading((lookup.weight,), lookup.output, first, False)
 
 
 def _reading(weight: str, bias: str | None, at: Layer | Standardised, seen: Tensor, channels_second: bool) -> Reading:
@@ -184,6 +212,7 @@ def vkdnw(
     smoothing: float = 0.05,
     keep: float | None = None,
     samples: int = 16,
+    tensors: int = 128,
 ) -> float:
     """Entropy of the Fisher information's deciles: how evenly the parameters matter.
 
@@ -196,16 +225,19 @@ def vkdnw(
         keep: Share of the network's own, 1 − smoothing unless given; the program's half-precision constant is
             0.9501953125.
         samples: How many samples of the batch to use; the paper's 64 cost four times as much.
+        tensors: How many parameter tensors at most give an entry, from the input on: the matrix's size.
 
     Differences:
         The paper takes one parameter per layer and none of the norms; its program takes norms and biases too, smooths
         the probabilities and multiplies by L for Lᵀ. Alone, the program's form ranks best (Spearman 0.54, with Lᵀ
         0.51, as written 0.19 on NAS-Bench-201), so it is the default. Eigenvalues are double precision: the
-        program's float32 decomposition gives noise in the lower deciles.
+        program's float32 decomposition gives noise in the lower deciles. Parameters that the outputs do not depend on
+        keep their zeros in the matrix, as in the program. Those that cannot be read off a layer (of recurrent cells,
+        packed attention, norms of single samples) take a loop over samples and outputs: exact, but slower.
 
     Fails:
-        Parameters whose per-sample gradient cannot be read off a layer (recurrent and packed attention weights).
+        The network has no weights, or its outputs are sequences of tokens.
     """
-    values = deciles(fim_spectrum(p, factor, smoothing, keep, samples))
+    values = deciles(fim_spectrum(p, factor, smoothing, keep, samples, tensors))
     share = values / (values.sum() + 1e-10)
     return float(-(share * (share + 1e-10).log()).sum()) + 0.0

@@ -67,7 +67,7 @@ def jacov(p: Probe, constant: float = 1e-5) -> float:
     −Σ_i [log(λ_i + c) + 1 / (λ_i + c)], λ the eigenvalues of the samples' correlation matrix of ∂(Σ outputs)/∂x.
 
     Fails:
-        No gradient reaches the input (a network without a path from input to output).
+        No gradient reaches the input (a network without a path from input to output), or it is the same everywhere.
     """
     return response_diversity(output_gradient(p), constant)
 
@@ -78,11 +78,19 @@ def response_diversity(gradients: Tensor, constant: float = 1e-5) -> float:
     rows = rows - rows.mean(1, keepdim=True)
     covariance = (rows @ rows.T).cpu()
     deviation = covariance.diagonal().sqrt()
-    if not bool((deviation > 0).all()):
-        raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")
+    require_varying(gradients.flatten(1), deviation > 0)
     correlation = covariance / deviation[:, None] / deviation[None]
     values = torch.linalg.eigvalsh(correlation) + constant
     return float(-(values.log() + 1 / values).sum())
+
+
+def require_varying(gradients: Tensor, varies: Tensor) -> None:
+    """Raise Unscorable where some sample's gradient has no correlation with others, and say why."""
+    if bool(varies.all()):
+        return
+    if bool(gradients[~varies.to(gradients.device)].any(1).all()):
+        raise Unscorable("the gradient is the same at every entry of some input: its correlations are undefined")
+    raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")
 
 
 def _total(terms: list[Tensor]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainless.learn.drift import LEVEL
 from trainless.report.chart import clipped
 from trainless.report.contents import Contents
 from trainless.report.markup import Content, Markup, figure, joined, percent, table, tag
@@ -40,7 +41,7 @@ def _chips(contents: Contents, case: int) -> list[Content]:
         inside = bool(((said["low"][case] <= truth) & (truth <= said["high"][case])).all())
         word = "truth in the interval" if inside else "truth outside"
         chips.append(tag("span", word, class_=f"chip {'good' if inside else 'bad'}"))
-    if "drift" in said and said["drift"][case] <= 0.05:
+    if "drift" in said and said["drift"][case] <= LEVEL:
         chips.append(tag("span", f"unlike the training data (p = {figure(float(said['drift'][case]))})", class_="chip"))
     return list(chips)
 

@@ -116,7 +116,8 @@ def _metrics(test: Json) -> Markup:
         rows.append(row)
     head = ["metric", "the ensemble", "95 % interval", "members on average"]
     head += ["one architecture"] if "single" in test else []
-    words = table(head, rows, caption=f"{test['samples']:,} test cases; intervals by bootstrap over the cases")
+    how = "by bootstrap over the cases" if "mae" in test["ensemble"] else "exact for shares, else by bootstrap"
+    words = table(head, rows, caption=f"{test['samples']:,} test cases; intervals {how}")
     if "mae" in test["ensemble"]:
         return words
     picture = drawn("Metrics", metrics_figure(test), "Dots are values, bars their 95 % intervals.")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from trainless.core.arch import Arch, is_region
-from trainless.core.errors import UnknownName
 from trainless.proxies import registry as proxies
 from trainless.report.contents import Contents, Searched
 from trainless.report.draw import svg as draw_svg
@@ -192,10 +191,7 @@ def _landscape(contents: Contents) -> list[Content]:
 
 
 def _meaning(name: str) -> str:
-    try:
-        return f"{proxies[name].summary.rstrip('.')}."
-    except UnknownName:
-        return f"{name}."
+    return f"{proxies[name].summary.rstrip('.')}." if name in proxies else f"{name}."
 
 
 def searches_table(contents: Contents) -> tuple[Sequence[str], list[Sequence[Content]]]:

@@ -242,7 +242,8 @@ def metrics_figure(test: Json) -> Markup:
     """Each metric that lies between 0 and 1: the ensemble with its interval, its members, and one architecture."""
     names = [name for name, value in test["ensemble"].items() if value["value"] is not None]
     row, left, width = 42.0, 136.0, WIDE
-    held = [test["ensemble"][name][end] for name in names for end in ("low", "value") if test["ensemble"][name][end]]
+    both = [test["ensemble"][name][end] for name in names for end in ("low", "value")]
+    held = [value for value in both if value is not None]
     held += [value for name in names for value in test["members"][name] if value is not None]
     if "single" in test:
         ends = [test["single"]["ensemble"][name] for name in names]

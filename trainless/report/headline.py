@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainless.learn.deferral import clopper_pearson
+from trainless.learn.intervals import clopper_pearson
 from trainless.report.contents import Contents, Json
 from trainless.report.costs import instead_seconds
 from trainless.report.markup import Content, Markup, duration, figure, joined, percent, tag
@@ -246,6 +246,7 @@ def cautions(contents: Contents) -> list[Content]:
         drift: Any = test.get("drift")
         if drift and drift["warn"]:
             found.append(f"The test cases look unlike the training data: {drift['text']}.")
+    found += [f"About the searches: {note}." for note in summary["plan"].get("notes", ())]
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
         found.append(f"Member {name}: {reason}.")
     found.append(

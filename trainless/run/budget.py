@@ -26,6 +26,7 @@ from trainless.engine.measures import Measure
 from trainless.learn.feed import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
+from trainless.run.pruning import prunings
 from trainless.search.searcher import Proposal
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space, Supernet
@@ -47,7 +48,7 @@ class Pace:
 
     Args:
         score: To score an architecture.
-        pruning: For a whole search by pruning; 0 where the space has no supernet.
+        pruning: For a whole search by pruning; 0 where there is to be none.
         epoch: To train an architecture for an epoch.
     """
 
@@ -57,7 +58,16 @@ class Pace:
 
 
 def pace_of(
-    space: Space, measure: Measure, task: Task, recipe: Recipe, device: str, seed: int, seconds: float, workers: int
+    space: Space,
+    measure: Measure,
+    task: Task,
+    recipe: Recipe,
+    device: str,
+    seed: int,
+    seconds: float,
+    workers: int,
+    *,
+    prune: bool = True,
 ) -> Pace:
     """Measure the pace on a few random architectures of a space, on fewer where they are slow for the budget.
 
@@ -70,12 +80,13 @@ def pace_of(
         seed: Which architectures.
         seconds: The budget.
         workers: Processes.
+        prune: Whether to time a pruning too.
     """
     random = np.random.default_rng(seed)
     archs = [sample(space, random) for _ in range(SAMPLED)]
     scores = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], PILOT * seconds)
     score, pruning = float(np.mean(scores[1:] or scores)), 0.0
-    if isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * workers:
+    if prune and isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * workers:
         pruning = REGIONS * prunings(space) * _seconds(measure, whole(space.decisions))
     return Pace(score, pruning, epoch_seconds(space, archs, task, recipe, device, PILOT * seconds))
 
@@ -88,22 +99,6 @@ def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[
         if time.monotonic() - start > most:
             break
     return found
-
-
-def prunings(space: Space) -> int:
-    """How many regions a search by pruning looks at, one option per decision and round.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> prunings(NasBench201())
-        88
-    """
-    sizes = [len(decision) for decision in space.decisions]
-    total = 0
-    while any(size > 1 for size in sizes):
-        total += 1 + sum(size for size in sizes if size > 1)
-        sizes = [max(1, size - 1) for size in sizes]
-    return total
 
 
 def epoch_seconds(
@@ -239,11 +234,12 @@ def plan_within(
     epochs: int,
     workers: int,
     least_epochs: int = LEAST_EPOCHS,
+    gone: float = 0.0,
 ) -> tuple[Space, Pace, Numbers]:
     """The widest space at which everything that is wanted fits, or the thinnest with less of it.
 
     Args:
-        seconds: The whole budget.
+        seconds: What is left of the budget.
         ladder: Spaces, the thinnest first.
         measured: Measures the pace in a space.
         searches: Runs of each method.
@@ -253,6 +249,7 @@ def plan_within(
         epochs: The most epochs.
         workers: Processes.
         least_epochs: The fewest epochs.
+        gone: What went by of the budget before.
 
     Raises:
         InputError: Not even the least fits.
@@ -277,9 +274,11 @@ def plan_within(
     numbers, pilot = chosen[2], time.monotonic() - start
     least = pilot + numbers.search_seconds + numbers.train_seconds
     if least > TOO_LONG * seconds:
+        start_up = f", {gone:.0f} s of them to start" if gone >= 1 else ""
         raise InputError(
-            f"a time budget of {seconds:.0f} s is left, and the least takes about {least:.0f} s here: give"
-            f" --time-budget {math.ceil(least / 54)}m, thinner networks with --space-args, or smaller inputs"
+            f"a time budget of {seconds + gone:g} s was given, and the least takes about {gone + least:.0f} s here"
+            f"{start_up}: give --time-budget {math.ceil((gone + least) / 54)}m, thinner networks with --space-args, or"
+            " smaller inputs"
         )
     return chosen
 

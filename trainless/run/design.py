@@ -28,11 +28,11 @@ from trainless.run.folder import CONFIGURATION, locked, open_folder
 from trainless.run.held import hold_back
 from trainless.run.joining import SUMMARY, join
 from trainless.run.numbers import Wish, plan_of, settle
-from trainless.run.presets import Preset, require_designable, require_varied, rungs
+from trainless.run.presets import Preset, require_designable, require_promises, require_varied, rungs
 from trainless.run.presets import registry as presets
 from trainless.run.reporting import REPORT, write_report
 from trainless.run.stages import Progress, Work, elapsed, search_stage, train_stage
-from trainless.run.units import quantity, seconds_of
+from trainless.run.units import budget_of, quantity, seconds_of
 from trainless.run.verdict import plain
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
@@ -61,8 +61,8 @@ def design(
     preset: str | Preset = "fast",
     space: str = "nb201",
     space_args: Mapping[str, Any] | None = None,
-    ranking: str = "teacup",
-    init: str = "paper",
+    ranking: str = "",
+    init: str = "",
     constraints: Mapping[str, float | str] | None = None,
     evaluations: int | None = None,
     members: int | None = None,
@@ -99,10 +99,12 @@ def design(
         preset: ``fast``, ``thorough`` or ``teacup``: the numbers of everything.
         space: The search space.
         space_args: Its parameters; by default the width that fits the data and the preset.
-        ranking: What the searches go by.
-        init: ``"paper"`` scores each proxy in its published setting, on which TEACUP's composite was fitted.
+        ranking: What the searches go by; the preset's by default.
+        init: ``"own"`` scores networks as they are built, ``"paper"`` each proxy in its published setting. By default
+            ``"paper"`` for TEACUP's composite, which was fitted on it, and ``"own"`` for all other rankings.
         constraints: The most of a cost, as in :func:`trainless.search`.
-        evaluations: Candidates of each search, instead of the preset's number.
+        evaluations: The most candidates of each search, instead of the preset's number. Pruning takes a fixed number
+            (57 on ``nb201``) and is left out where that is more, or where the members leave it no place.
         members: Members of the ensemble, instead of the preset's number.
         epochs: The most epochs, instead of the preset's.
         baseline: Members of the single-architecture ensemble, instead of the preset's number.
@@ -130,6 +132,8 @@ def design(
         InputError: The data do not allow an ensemble, or the folder holds another run.
     """
     started = time.monotonic() if started is None else started
+    require_promises(coverage, accuracy)
+    seconds = budget_of(time_budget)
     task = data if isinstance(data, Task) else named_task(data)
     require_designable(task)
     require_varied(task)
@@ -137,11 +141,13 @@ def design(
     numbers = _changed(preset, evaluations, members, epochs, baseline)
     most = None if memory_limit is None else int(quantity(memory_limit, "memory"))
     where = Engine(engine, workers, seconds_of(timeout), most, device, address)
-    wish = Wish(numbers, ranking, init, device, workers, seed, seconds_of(time_budget), where, store, learn)
+    goal = ranking or numbers.ranking
+    setting = init or ("paper" if goal == "teacup" else "own")
+    wish = Wish(numbers, goal, setting, device, workers, seed, seconds, where, store, learn)
     limits = {name: quantity(most, name) for name, most in (constraints or {}).items()}
     ladder = rungs(numbers, space, space_args or {})
     ladder[0].check(task)
-    named_ranking(ranking)
+    named_ranking(goal)
     promises = {"coverage": coverage, "by_class": by_class, "accuracy": accuracy}
     chosen = None if space in spaces else ladder[0]
     work = Work(folder, task, wish, limits, promises, chosen, interval, progress)
@@ -183,7 +189,7 @@ def _work(work: Work, ladder: list[Space], started: float) -> None:
     work.progress("planning", 0, 1, "")
     plan = plan_of(work.folder, work.wish, work.task, ladder, time.monotonic() - started)
     work.keep()
-    work.progress("planning", 1, 1, "")
+    work.progress("planning", 1, 1, "; ".join(plan.notes))
     winners = search_stage(work, plan)
     held = hold_back(work.task, plan.recipe, work.wish.seed, choosing=work.wish.learn)
     spent = elapsed(plan, winners, started)

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from trainless.engine.subjects import one_line
+from trainless.core.wording import one_line
 
 ENDING = "ending.json"
 Word = Literal["finished", "budget", "interrupted", "failed"]

@@ -19,7 +19,7 @@ from trainless.learn.recipe import Recipe, recipe_from_json
 from trainless.ranking import ranking as named_ranking
 from trainless.run.budget import PILOT, RESERVE, epoch_seconds, least_epochs, pace_of, plan_within, training_numbers
 from trainless.run.held import Held, hold_back
-from trainless.run.presets import Preset, Trial, recipe_of, trials, widest
+from trainless.run.presets import Preset, Trial, no_pruning, recipe_of, trials, widest
 from trainless.run.winners import Winner, architectures, scored_samples
 from trainless.spaces.protocol import Space, key
 
@@ -67,6 +67,7 @@ class Plan:
     recipe: Recipe
     pilot: Mapping[str, Any] | None
     settled: bool
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; the space by its key."""
@@ -79,6 +80,7 @@ class Plan:
             "recipe": self.recipe.to_json(),
             "pilot": self.pilot,
             "settled": self.settled,
+            "notes": list(self.notes),
         }
 
 
@@ -101,15 +103,16 @@ def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space], spent: fl
     if wish.seconds is None:
         space = widest(wish.preset, ladder, task, recipe, wish.device)
         searches = tuple(trials(wish.preset, space, wish.seed))
-        plan = Plan(space, searches, wish.preset.members, wish.preset.baseline, recipe, None, True)
+        notes = _notes(no_pruning(wish.preset, space))
+        plan = Plan(space, searches, wish.preset.members, wish.preset.baseline, recipe, None, True, notes)
     else:
-        plan = _within(wish, wish.seconds - spent, task, ladder, recipe)
+        plan = _within(wish, wish.seconds, spent, task, ladder, recipe)
     write_json(folder / PLAN, plan.to_json())
     return plan
 
 
-def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe: Recipe) -> Plan:
-    preset, start = wish.preset, time.monotonic()
+def _within(wish: Wish, budget: float, spent: float, task: Task, ladder: list[Space], recipe: Recipe) -> Plan:
+    preset, start, seconds = wish.preset, time.monotonic(), budget - spent
     held = hold_back(task, recipe, wish.seed, choosing=wish.learn)
     proxies = select(named_ranking(wish.ranking).proxies)
     options: dict[str, Any] = {"seed": wish.seed, "init": init_named(wish.init), "device": wish.device}
@@ -125,6 +128,7 @@ def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe:
             wish.seed,
             seconds,
             wish.workers,
+            prune="prune" in preset.methods and not no_pruning(preset, rung),
         ),
         searches=preset.searches,
         evaluations=preset.evaluations,
@@ -133,17 +137,24 @@ def _within(wish: Wish, seconds: float, task: Task, ladder: list[Space], recipe:
         epochs=recipe.epochs,
         workers=wish.workers,
         least_epochs=least_epochs(task, recipe),
+        gone=spent,
     )
     chosen = trials(preset, space, wish.seed, numbers.evaluations)
-    if not numbers.prune:
+    why = no_pruning(preset, space)
+    if not numbers.prune and any(trial.evaluations is None for trial in chosen):
         chosen = [trial for trial in chosen if trial.evaluations is not None]
+        why = "it does not fit into the time budget"
     pilot = {
         "seconds": time.monotonic() - start,
         "pace": dataclasses.asdict(pace),
         "expected": dataclasses.asdict(numbers),
     }
     final = steady(recipe_of(preset, task, numbers.epochs))
-    return Plan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False)
+    return Plan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False, _notes(why))
+
+
+def _notes(why: str) -> tuple[str, ...]:
+    return (f"pruning was left out: {why}",) if why else ()
 
 
 def steady(recipe: Recipe) -> Recipe:
@@ -194,8 +205,8 @@ def _read(path: Path, ladder: list[Space]) -> Plan:
         Trial(**{**trial, "arguments": {name: _tuples(value) for name, value in trial["arguments"].items()}})
         for trial in data["searches"]
     )
-    recipe = recipe_from_json(data["recipe"])
-    return Plan(space, searches, data["members"], data["baseline"], recipe, data["pilot"], data["settled"])
+    recipe, notes = recipe_from_json(data["recipe"]), tuple(data.get("notes", ()))
+    return Plan(space, searches, data["members"], data["baseline"], recipe, data["pilot"], data["settled"], notes)
 
 
 def _tuples(value: Any) -> Any:

@@ -11,12 +11,14 @@ from trainless.core.errors import InputError
 from trainless.core.registry import Registry
 from trainless.core.task import Task
 from trainless.learn.recipe import Recipe, recipe_for
+from trainless.run.pruning import prunings
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as named_space
 from trainless.spaces.protocol import Counted, Space, Supernet
 
 SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
 CUDA_WORK = 200.0  # how much more work a preset takes on where there is a GPU
+CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
 STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
 
 
@@ -28,7 +30,7 @@ class Preset:
         name: What it is called.
         summary: What it is for, in one line.
         searches: Independent runs of each search method.
-        evaluations: Candidates of each run of the learning methods; pruning ends by itself.
+        evaluations: The most candidates of each run; pruning takes a fixed number and is left out where that is more.
         members: Networks of the ensemble.
         epochs: The most epochs; a recipe of fewer keeps its number.
         baseline: Networks of the single-architecture ensemble to compare with (TEACUP, 7.7); 0 for none.
@@ -37,6 +39,7 @@ class Preset:
         work: Multiply–accumulates of the whole training that the width is chosen for, on a CPU.
         searcher_args: Parameters of each search method.
         methods: Which of ``SEARCHERS`` to run.
+        ranking: What the searches go by.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Preset:
     work: float = 1e12
     searcher_args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     methods: tuple[str, ...] = ("rl", "genetic", "prune")
+    ranking: str = "trainless"
 
 
 registry: Registry[Preset] = Registry("preset", "presets")
@@ -71,6 +75,7 @@ for _preset in (
         distinct=False,
         rungs=((16, 5),),
         searcher_args={"prune": {"first": ()}},
+        ranking="teacup",
     ),
 ):
     registry.add(_preset.name, _preset)
@@ -87,8 +92,32 @@ class Trial:
     arguments: Mapping[str, Any]
 
 
+def no_pruning(preset: Preset, space: Space) -> str:
+    """Why a preset's pruning is left out; empty where it is not.
+
+    It takes a fixed number of evaluations, which has to be within the preset's. Its winner comes after those of the
+    other searches, which have to leave it a place among the members. A preset of nothing else keeps it.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> no_pruning(replace(registry["fast"], evaluations=20), NasBench201())
+        'it takes 57 evaluations, and a search was to have 20 at most'
+    """
+    others = preset.searches * sum(method != "prune" for method in preset.methods)
+    if "prune" not in preset.methods or not others:
+        return ""
+    if not isinstance(space, Supernet):
+        return f"{space.name} has no supernets"
+    needed = prunings(space, **{"first": CLOSED_FIRST, **preset.searcher_args.get("prune", {})})
+    if needed > preset.evaluations:
+        return f"it takes {needed} evaluations, and a search was to have {preset.evaluations} at most"
+    if preset.members <= others:
+        return f"the other {others} searches come first, and {preset.members} members leave it no place"
+    return ""
+
+
 def trials(preset: Preset, space: Space, seed: int, evaluations: int | None = None) -> list[Trial]:
-    """The searches of a preset; a space without supernets is not pruned.
+    """The searches of a preset.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -104,7 +133,7 @@ def trials(preset: Preset, space: Space, seed: int, evaluations: int | None = No
             preset.searcher_args.get(short, {}),
         )
         for kind, (short, searcher) in enumerate(SEARCHERS.items())
-        if short in preset.methods and (short != "prune" or isinstance(space, Supernet))
+        if short in preset.methods and (short != "prune" or not no_pruning(preset, space))
         for run in range(preset.searches)
     ]
 
@@ -171,6 +200,19 @@ def require_designable(task: Task) -> None:
         if held is None or len(held) < least:
             count = 0 if held is None else len(held)
             raise InputError(f"{task.name}: {count} samples in the {part} part; expected at least {least}: add samples")
+
+
+def require_promises(coverage: float, accuracy: float) -> None:
+    """Raise InputError where a promise that is asked for is no share.
+
+    Example:
+        >>> require_promises(0.9, 2.0)
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: accuracy=2.0 was given; expected a number between 0 and 1, such as 0.95
+    """
+    for name, value, usual in (("coverage", coverage, 0.9), ("accuracy", accuracy, 0.95)):
+        if not 0 < value < 1:
+            raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as {usual}")
 
 
 def require_varied(task: Task) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from trainless.core.errors import InputError
@@ -38,6 +39,19 @@ def seconds_of(value: float | str | None) -> float | None:
         (600.0, 12000.0, 2.5, None)
     """
     return None if value is None else _read(value, SECONDS, "a time such as 90s, 10m, 2h or 5ms")
+
+
+def budget_of(value: float | str | None) -> float | None:
+    """A time budget in seconds, which is more than nothing; None for none.
+
+    Example:
+        >>> budget_of("30m"), budget_of(None)
+        (1800.0, None)
+    """
+    found = seconds_of(value)
+    if found is not None and not 0 < found < math.inf:
+        raise InputError(f"a time budget of {value} was given; expected more than 0, such as 30m")
+    return found
 
 
 def _read(value: float | str, units: dict[str, float], expected: str, *, fold: bool = False) -> float:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from trainless.core.task import Task
 from trainless.learn.calibration import calibration_error
-from trainless.learn.deferral import check_deferral, clopper_pearson
+from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
 from trainless.learn.ensemble import average
+from trainless.learn.intervals import clopper_pearson
 from trainless.learn.metrics import Estimate, evaluate
 from trainless.learn.predictor import Prediction, Predictor, doubt
 from trainless.learn.uncertainty import ConfidenceCurve, confidence_curve
@@ -40,14 +41,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-def drift_level(predictor: Predictor) -> float:
-    """The p-value up to which a case is said to be unlike the training data: 5 %, or the least there can be.
-
-    With n validation samples no p-value is below 1 / (n + 1); few of them would otherwise never warn.
-    """
-    return 0.05 if predictor.drift is None else max(0.05, (1 + 1e-9) / (len(predictor.drift.reference) + 1))
 
 
 def draws_for(task: Task) -> int:
@@ -80,8 +73,8 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
         "main": main,
     }
     found["members_mean"] = {name: float(np.mean(values)) for name, values in found["members"].items()}
-    if said.drift is not None:
-        warning = drift_warning(said.drift, level=drift_level(predictor))
+    if said.drift is not None and predictor.drift is not None:
+        warning = drift_warning(predictor.drift, said.drift)
         found["drift"] = {**vars(warning), "text": str(warning)}
     found |= _values(predictor, said, y) if task.target.kind == "regression" else _classes(predictor, said, y)
     return dict(plain(found))

@@ -41,6 +41,15 @@ def digest(thing: Callable[..., Any]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGITS]
 
 
+def version_of(thing: Callable[..., Any], declared: int) -> int:
+    """The version of something that is stored by name: as declared in installed code, else changing with the code."""
+    module = sys.modules.get(thing.__module__)
+    installed = any(part in Path(getattr(module, "__file__", None) or "").parts for part in INSTALLED)
+    if installed or thing.__module__.partition(".")[0] == OURS:
+        return declared
+    return int(digest(thing), 16) + declared
+
+
 @functools.lru_cache(maxsize=64)
 def class_digest(kind: type) -> str:
     """The digest of a class, taken once: a file that is loaded again makes another class."""

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.task import Part, PartName, Rows, Task
+from trainless.core.task import Part, PartName, Rows
 from trainless.tasks.labels import encode, vector
 from trainless.tasks.layout import channels_first, detect
 from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.source import Source, SourcedTask
 from trainless.tasks.split import FRACTIONS, Index, grouped, stratified
 from trainless.tasks.statistics import copies, moments, require_finite
 
 Given = Mapping[PartName, Samples]
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")
+ARRAYS = Source()
 
 
-def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (), notes: Sequence[str] = ()) -> Task:
+def assemble(
+    name: str,
+    given: Given,
+    reading: Reading,
+    names: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    source: Source = ARRAYS,
+) -> SourcedTask:
     """Make a task of the parts that are given; those that are missing are cut off the training part.
 
     Args:
@@ -28,6 +38,7 @@ def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (
         reading: What the user forces.
         names: The classes' names, where the file has them.
         notes: What the loader has to say already.
+        source: How the inputs were read; where their channels are is added.
 
     Example:
         >>> x, y = np.arange(80.0).reshape(20, 4), np.arange(20) % 2
@@ -38,7 +49,7 @@ def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (
     said = list(notes)
     for part, samples in given.items():
         _check(part, samples)
-    inputs = _inputs(given, reading, said)
+    inputs, channels = _inputs(given, reading, said)
     for part in given:
         require_finite(inputs[part], part if len(given) > 1 else "")
     codes, target = encode([vector(given[part].y, reading, said) for part in given], reading, names, said)
@@ -47,7 +58,8 @@ def assemble(name: str, given: Given, reading: Reading, names: Sequence[str] = (
     _check_parts(parts, target, said)
     mean, std = _normalisation(parts["train"].x, said)
     train, valid, test = (parts[part] for part in PARTS)
-    return Task(name, inputs["train"].shape[1:], target, train, valid, test, mean, std, notes=tuple(said))
+    shape, read_as = inputs["train"].shape[1:], replace(source, channels=channels)
+    return SourcedTask(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
 
 
 def _check(part: PartName, samples: Samples) -> None:
@@ -61,7 +73,7 @@ def _check(part: PartName, samples: Samples) -> None:
             raise InputError(f"{len(x)} inputs and {array.size} {what} were given in the {part} part; expected as many")
 
 
-def _inputs(given: Given, reading: Reading, notes: list[str]) -> dict[PartName, Array]:
+def _inputs(given: Given, reading: Reading, notes: list[str]) -> tuple[dict[PartName, Array], str]:
     layout = detect(given["train"].x.shape[1:], reading)
     if layout.note:
         notes.append(layout.note)
@@ -71,7 +83,7 @@ def _inputs(given: Given, reading: Reading, notes: list[str]) -> dict[PartName, 
             raise InputError(
                 f"samples are {shape} in the train part and {samples.x.shape[1:]} in {part}; expected one shape"
             )
-    return {part: channels_first(samples.x, layout) for part, samples in given.items()}
+    return {part: channels_first(samples.x, layout) for part, samples in given.items()}, layout.channels
 
 
 def _split(read: dict[PartName, Part], target: Target, seed: int) -> dict[PartName, Part]:

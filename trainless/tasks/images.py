@@ -14,6 +14,7 @@ from trainless.core.task import PartName, Task
 from trainless.tasks.assemble import assemble
 from trainless.tasks.npz import SPELLINGS
 from trainless.tasks.reading import Array, Reading, Samples, parse_size
+from trainless.tasks.source import Source
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"}
 DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
@@ -39,11 +40,12 @@ def from_images(folder: Path, reading: Reading, *, size: int | str | tuple[int, 
     mode, shape = _common(everything, folder, parse_size(size, 2) if size else ())
     given: dict[PartName, Samples] = {}
     for part, files in parts.items():
-        x = np.stack([_pixels(path, mode, shape) for path, _ in files])
+        x = np.stack([pixels(path, mode, shape) for path, _ in files])
         given[part] = Samples(x, np.array([names.index(label) for _, label in files]))
     if not reading.channels and not reading.dims:
         reading = Reading(reading.kind, 2, "last" if mode == "RGB" else "none", reading.label, reading.seed)
-    return assemble(name or folder.resolve().name, given, reading, names)
+    source = Source("images", mode=mode, resized=bool(size))
+    return assemble(name or folder.resolve().name, given, reading, names, source=source)
 
 
 def has_images(folder: Path) -> bool:
@@ -100,7 +102,30 @@ def _common(files: Sequence[File], folder: Path, size: tuple[int, ...]) -> tuple
     return "F" if deep else "L" if modes <= {"1", "L"} else "RGB", size or next(iter(sizes))
 
 
-def _pixels(path: Path, mode: str, size: tuple[int, ...]) -> Array:
+def require_like(path: Path, mode: str, size: tuple[int, ...] = ()) -> None:
+    """Raise InputError where an image cannot stand beside those that were read before.
+
+    Args:
+        path: The image.
+        mode: What the pixels of those became.
+        size: The size (height, width) that they all had; empty where they were resized.
+    """
+    with _open(path) as image:
+        deep, own = image.mode in DEEP, (image.height, image.width)
+    if deep != (mode == "F"):
+        depths = ("more than 8 bits", "8 bits") if deep else ("8 bits", "more than 8 bits")
+        raise InputError(
+            f"image {path.name} has {depths[0]} per pixel; the training images had {depths[1]}: save it as those were"
+        )
+    if size and own != size:
+        raise InputError(
+            f"image {path.name} is {own[0]}x{own[1]}; the training images were {size[0]}x{size[1]}: resize it, or"
+            " design with --size"
+        )
+
+
+def pixels(path: Path, mode: str, size: tuple[int, ...]) -> Array:
+    """The pixels of an image in a mode, resized where it has another size (height, width)."""
     with _open(path) as image:
         same = image.convert(mode)
         if (same.height, same.width) != size:

@@ -10,6 +10,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks.assemble import assemble
 from trainless.tasks.reading import Array, Reading, Samples, parse_size
+from trainless.tasks.source import Source
 from trainless.tasks.table import GROUPS, LABELS, column, complete, read_table, shown
 
 FILES = ("file", "filename", "path", "image", "volume")
@@ -48,12 +49,23 @@ def from_nifti(
     groups = complete(rows[who], "group", path) if who else None
     if not reading.channels and not reading.dims:
         reading = Reading(reading.kind, 3, "last" if x.ndim == 5 else "none", "", reading.seed)
-    return assemble(name or folder.resolve().name, {"train": Samples(x, y, groups)}, reading)
+    source = Source("volumes", resized=bool(size))
+    return assemble(name or folder.resolve().name, {"train": Samples(x, y, groups)}, reading, source=source)
 
 
 def has_volumes(folder: Path) -> bool:
     """Whether there is a NIfTI file in the folder or one below."""
     return any(path for pattern in ("*.nii*", "*/*.nii*") for path in folder.glob(pattern))
+
+
+def is_volume(path: Path) -> bool:
+    """Whether a file is called as a NIfTI volume.
+
+    Example:
+        >>> is_volume(Path("a.nii.gz")), is_volume(Path("a.png"))
+        (True, False)
+    """
+    return path.name.lower().endswith((".nii", ".nii.gz"))
 
 
 def _table(folder: Path, name: str) -> Path:
@@ -79,17 +91,18 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _stack(paths: list[Path], size: tuple[int, ...]) -> Array:
-    volumes = [_resampled(_volume(path), size) for path in paths]
-    for path, volume in zip(paths, volumes, strict=True):
-        if volume.shape != volumes[0].shape:
+    volumes = [resampled(volume(path), size) for path in paths]
+    for path, one in zip(paths, volumes, strict=True):
+        if one.shape != volumes[0].shape:
             raise InputError(
                 f"volumes have different sizes ({paths[0].name} {'x'.join(map(str, volumes[0].shape))}, {path.name}"
-                f" {'x'.join(map(str, volume.shape))}): give one size for all, such as --size {min(volume.shape[:3])}"
+                f" {'x'.join(map(str, one.shape))}): give one size for all, such as --size {min(one.shape[:3])}"
             )
     return np.stack(volumes)
 
 
-def _volume(path: Path) -> Array:
+def volume(path: Path) -> Array:
+    """The values of a NIfTI file: three axes, or four with channels last."""
     try:
         import nibabel
         from nibabel.wrapstruct import WrapStructError
@@ -98,18 +111,19 @@ def _volume(path: Path) -> Array:
             f"{path.name} is a NIfTI volume, which needs nibabel: pip install 'trainless[medical]'"
         ) from error
     try:
-        volume = nibabel.Nifti1Image.from_filename(path).get_fdata(dtype=np.float32)
+        values: Array = nibabel.Nifti1Image.from_filename(path).get_fdata(dtype=np.float32)
     except (nibabel.filebasedimages.ImageFileError, WrapStructError, OSError, ValueError, EOFError) as error:
         raise InputError(f"{path.name} cannot be read as a NIfTI volume: get or save it again") from error
-    if volume.ndim not in (3, 4):
-        raise InputError(f"{path.name} has {volume.ndim} axes; expected a volume of 3, or of 4 with channels last")
-    return volume
+    if values.ndim not in (3, 4):
+        raise InputError(f"{path.name} has {values.ndim} axes; expected a volume of 3, or of 4 with channels last")
+    return values
 
 
-def _resampled(volume: Array, size: tuple[int, ...]) -> Array:
-    if not size or volume.shape[:3] == size:
-        return volume
+def resampled(values: Array, size: tuple[int, ...]) -> Array:
+    """A volume brought to a size by linear interpolation; as it is without one."""
+    if not size or values.shape[:3] == size:
+        return values
     from scipy.ndimage import zoom
 
-    factors = [new / old for new, old in zip(size, volume.shape[:3], strict=True)] + [1] * (volume.ndim - 3)
-    return np.asarray(zoom(volume, factors, order=1), np.float32)
+    factors = [new / old for new, old in zip(size, values.shape[:3], strict=True)] + [1] * (values.ndim - 3)
+    return np.asarray(zoom(values, factors, order=1), np.float32)

@@ -11,6 +11,7 @@ from trainless.core.task import Task
 from trainless.tasks.assemble import assemble
 from trainless.tasks.npz import reading_numpy
 from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.source import Source
 from trainless.tasks.table import complete, read_table
 
 
@@ -27,14 +28,17 @@ def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: s
     x = mapped(path)
     who = _column(Path(groups)) if groups else None
     if labels:
-        return assemble(name or path.stem, {"train": Samples(x, _column(Path(labels)), who)}, reading)
+        samples = Samples(x, _column(Path(labels)), who)
+        return assemble(name or path.stem, {"train": samples}, reading, source=Source("npy"))
     if x.ndim != 2 or x.shape[1] < 2:
         raise InputError(
             f"{path.name} has shape {x.shape} and no labels: give labels=FILE (.npy or one-column .csv), or a table"
             " of signals whose last column is the label"
         )
     notes = ["the last column was read as the label"]
-    return assemble(name or path.stem, {"train": Samples(x[:, :-1], np.array(x[:, -1]), who)}, reading, notes=notes)
+    samples = Samples(x[:, :-1], np.array(x[:, -1]), who)
+    source = Source("npy", label_last=True)
+    return assemble(name or path.stem, {"train": samples}, reading, notes=notes, source=source)
 
 
 def mapped(path: Path) -> Array:

@@ -12,6 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks.assemble import assemble
 from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.source import Source
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
@@ -36,13 +37,12 @@ def from_csv(path: Path, reading: Reading, *, group: str = "", name: str = "") -
         )
     who = column(table.drop(columns=label), group, GROUPS, "group", path)
     signals = table.drop(columns=[label, who] if who else label)
-    words = [name for name, kind in signals.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
-    if words:
-        raise InputError(f"{path.name} has columns that are not numbers: {shown(words)}; remove them or correct them")
+    values = numbers(signals, path)
     notes = [f"column {who!r} was read as the group: it is never split"] if who and not group else []
     groups = complete(table[who], "group", path) if who else None
-    samples = Samples(signals.to_numpy(np.float32), complete(table[label], "label", path), groups)
-    return assemble(name or path.name.split(".")[0], {"train": samples}, reading, notes=notes)
+    samples = Samples(values, complete(table[label], "label", path), groups)
+    source = Source("table", columns=tuple(str(each) for each in signals.columns))
+    return assemble(name or path.name.split(".")[0], {"train": samples}, reading, notes=notes, source=source)
 
 
 REPEATED = 1000  # names that are there twice cost their square to tell apart
@@ -64,6 +64,14 @@ def read_table(path: Path) -> pd.DataFrame:
     if table.empty:
         raise InputError(f"{path.name} has no rows: expected a header and one line per sample")
     return table
+
+
+def numbers(table: pd.DataFrame, path: Path) -> Array:
+    """The values of columns that are all numbers."""
+    words = [name for name, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
+    if words:
+        raise InputError(f"{path.name} has columns that are not numbers: {shown(words)}; remove them or correct them")
+    return table.to_numpy(np.float32)
 
 
 def column(table: pd.DataFrame, given: str, usual: Sequence[str], what: str, path: Path) -> str:

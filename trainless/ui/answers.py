@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainless.core.errors import InputError, TrainlessError
-from trainless.engine.outlet import printable
+from trainless.core.wording import printable
 from trainless.report import draw
 from trainless.search.searcher import Json, number
 from trainless.ui.progress import MEANINGS, Progress, Reader

@@ -12,9 +12,9 @@ import numpy as np
 from trainless.core.arch import Arch, is_region
 from trainless.core.damage import undamaged
 from trainless.core.errors import TrainlessError
+from trainless.core.wording import printable
 from trainless.engine.loop import Step
 from trainless.engine.measures import Outcome
-from trainless.engine.outlet import printable
 from trainless.engine.signals import scores_of, signal_for
 from trainless.ranking import registry as rankings
 from trainless.run.reporting import space_of

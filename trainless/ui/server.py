@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Annotated, Any
 
 from trainless.core.errors import InputError, TrainlessError
-from trainless.engine.outlet import printable
+from trainless.core.wording import printable
 from trainless.report.page import SCRIPT, STYLE
 from trainless.ui import answers
 from trainless.ui.guard import Guard

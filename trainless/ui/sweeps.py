@@ -16,8 +16,8 @@ from trainless.bench.journal import COLUMNS
 from trainless.bench.scorefile import ABSENT, ScoreFile, read_scores
 from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
+from trainless.core.wording import printable
 from trainless.engine.groups import began_at, exists
-from trainless.engine.outlet import printable
 from trainless.proxies.proxy import registry as proxies
 from trainless.run.reporting import space_of
 from trainless.search.searcher import Json

@@ -68,14 +68,28 @@ class Ours:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Our stored scores combined by a ranking, given itself or by its name."""
+    """Our stored scores combined by a ranking, given itself or by its name.
+
+    Args:
+        ranking: The ranking.
+        file: A file of their own for the scores, where their setting is not that of the others.
+        sweep: The arguments of ``trainless bench sweep`` that make such a file, said where there is none.
+    """
 
     ranking: Ranking | str
+    file: str = ""
+    sweep: str = ""
 
     def answer(self, evidence: Evidence, where: Where) -> Answer:
         ranking = named_ranking(self.ranking) if isinstance(self.ranking, str) else self.ranking
         within = evidence.population(where.table, where.population)
-        return judged(evidence, where, evidence.ranked(where.table, ranking, within))
+        try:
+            column = evidence.ranked(where.table, ranking, within, self.file)
+        except Missing as missing:
+            if not self.sweep:
+                raise
+            raise Missing(f"{missing}: trainless bench sweep {self.sweep}", missing.brief) from missing
+        return judged(evidence, where, column)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""One layer's weight gradients, sample by sample: from its inputs and the gradient at its output, a block at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from trainless.probe.applied import Conv, Layer, Lookup
+
+CACHE = 3 << 18  # numbers that a block of windows may have: three megabytes stay near the core
+WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
+
+By: TypeAlias = Literal["samples", "entries"]
+"""Blocks hold some samples and every entry of a weight, or every sample and some entries."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Buffers that are used again from layer to layer, so that their memory stays warm."""
+
+    buffers: dict[object, Tensor] = field(default_factory=dict)
+
+    def take(self, tag: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Room of this shape; what is in it is arbitrary."""
+        count = math.prod(shape)
+        held = self.buffers.get(tag)
+        if held is None or held.numel() < count or held.dtype != like.dtype:
+            held = self.buffers[tag] = torch.empty(count, dtype=like.dtype, device=like.device)
+        return held[:count].view(shape)
+
+    def zeros(self, tag: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Room that was zero when it was first taken, for users who always write to the same places."""
+        key = (tag, shape, like.dtype)
+        if key not in self.buffers:
+            self.buffers[key] = torch.zeros(shape, dtype=like.dtype, device=like.device)
+        return self.buffers[key]
+
+
+def blocks(layer: Layer, g: Tensor, space: Workspace, by: By, alike: bool = False) -> Iterator[Tensor]:
+    """A layer's per-sample weight gradients, the entries in an order of their own.
+
+    Args:
+        layer: The layer as it was recorded.
+        g: The gradient at its output.
+        space: Memory to use again.
+        by: See ``By``.
+        alike: The entries come in the same order whatever the shape of the layer's input.
+    """
+    if layer.conv is not None and not alike and _convolves(layer.x, g, layer.conv):
+        yield from _convolutions(layer.x, g, layer.conv, by)
+        return
+    if layer.conv is None:
+        rows = layer.x.reshape(len(layer.x), -1, layer.x.shape[-1])
+        yield from _products(g.reshape(len(g), -1, g.shape[-1]).transpose(1, 2), _Rows(rows), space, by)
+        return
+    yield from _products(g.flatten(2), _Windows(layer.x, layer.conv, tuple(g.shape[2:]), space), space, by)
+
+
+def _convolves(x: Tensor, g: Tensor, conv: Conv) -> bool:
+    """Whether a convolution with a group per sample is the faster way: many positions and few outputs, on the CPU."""
+    plain = conv.groups == 1 and x.dtype == torch.float32 and not x.is_cuda
+    sizes = zip(x.shape[2:], g.shape[2:], conv.kernel, conv.stride, conv.padding, conv.dilation, strict=True)
+    even = all((size + 2 * pad - step * (k - 1) - 1) // s + 1 == out for size, out, k, s, pad, step in sizes)
+    return plain and even and g[0, 0].numel() >= 4 * g.shape[1]
+
+
+def _convolutions(x: Tensor, g: Tensor, conv: Conv, by: By) -> Iterator[Tensor]:
+    """The weight gradient of a convolution in which every sample is a group of its own."""
+    samples, outputs = g.shape[:2]
+    entries = x.shape[1] * math.prod(conv.kernel)
+    step = max(1, min(samples, WORKSPACE // (outputs * entries))) if by == "samples" else samples
+    wide = outputs if by == "samples" else max(1, min(outputs, WORKSPACE // (samples * entries)))
+    weight = x.new_empty(1).expand(samples * outputs, x.shape[1], *conv.kernel)
+    none = [0] * len(conv.kernel)
+    for start in range(0, samples, step):
+        inputs = x[start : start + step]
+        for first in range(0, outputs, wide):
+            part = g[start : start + step, first : first + wide]
+            found = torch.ops.aten.convolution_backward(
+                part.reshape(1, -1, *g.shape[2:]),
+                inputs.reshape(1, -1, *x.shape[2:]),
+                weight[: len(part) * part.shape[1]],
+                None,
+                *(conv.stride, conv.padding, conv.dilation, False, none),
+                len(part),
+                (False, True, False),
+            )[1]
+            yield found.view(len(part), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What each position of a linear layer sees: the input rows themselves."""
+
+    rows: Tensor
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def fan(self) -> int:
+        return self.rows.shape[2]
+
+    def take(self, samples: slice) -> Tensor:
+        return self.rows[samples]
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """What each position of a convolution sees: the kernel-sized window of the padded input, channels last."""
+
+    x: Tensor
+    conv: Conv
+    out: tuple[int, ...]
+    space: Workspace
+
+    @property
+    def groups(self) -> int:
+        return self.conv.groups
+
+    @property
+    def fan(self) -> int:
+        return self.x.shape[1] // self.groups * math.prod(self.conv.kernel)
+
+    def take(self, samples: slice) -> Tensor:
+        """``(samples × groups, positions, kernel × channels of a group)``."""
+        x = self._padded(self.x[samples].movedim(1, -1))
+        count, channels = len(x), x.shape[-1] // self.groups
+        batch, *axes, last = x.stride()
+        strides = [axis * step for axis, step in zip(axes, self.conv.stride, strict=True)]
+        steps = [axis * step for axis, step in zip(axes, self.conv.dilation, strict=True)]
+        shape = (count, self.groups, *self.out, *self.conv.kernel, channels)
+        view = x.as_strided(shape, (batch, channels * last, *strides, *steps, last))
+        room = self.space.take("windows", tuple(view.shape), x)
+        room.copy_(view)
+        return room.view(count * self.groups, math.prod(self.out), -1)
+
+    def _padded(self, x: Tensor) -> Tensor:
+        pads = self.conv.padding
+        count, *sizes, channels = x.shape
+        conv = zip(self.out, self.conv.kernel, self.conv.stride, self.conv.dilation, strict=True)
+        reach = [(out - 1) * stride + (kernel - 1) * step + 1 for out, kernel, stride, step in conv]
+        full = [max(size + 2 * pad, least) for size, pad, least in zip(sizes, pads, reach, strict=True)]
+        shape = (count, *full, channels)
+        room = self.space.zeros(f"padded by {pads}", shape, x)
+        inner = tuple(slice(pad, pad + size) for size, pad in zip(sizes, pads, strict=True))
+        room[(slice(None), *inner)] = x
+        return room
+
+
+def _products(g: Tensor, rows: _Rows | _Windows, space: Workspace, by: By) -> Iterator[Tensor]:
+    """``g @ rows`` per sample and group: ``(N, outputs, T) @ (N, T, fan)``."""
+    samples, outputs, positions = g.shape
+    groups, fan = rows.groups, rows.fan
+    step = max(1, min(samples, CACHE // (positions * fan * groups)))
+    if by == "samples":
+        step = max(1, min(step, WORKSPACE // (outputs * fan)))
+    alone = by == "samples" or groups > 1  # the outputs of all groups stay together
+    wide = outputs if alone else max(1, min(outputs, WORKSPACE // (samples * fan)))
+    for first in range(0, outputs, wide):
+        last = min(first + wide, outputs)
+        room = space.take("products", (step if by == "samples" else samples, last - first, fan), g)
+        for start in range(0, samples, step):
+            part = slice(start, min(start + step, samples))
+            place = room[: part.stop - start] if by == "samples" else room[part]
+            left = g[part, first:last].reshape(-1, (last - first) // groups, positions)
+            torch.bmm(left, rows.take(part), out=place.view(len(left), -1, fan))
+            if by == "samples":
+                yield place.flatten(1)
+        if by == "entries":
+            yield room.flatten(1)
+
+
+def table_rows(lookup: Lookup, g: Tensor) -> Tensor:
+    """A table's per-sample gradients: what arrives at each token is added to the token's row."""
+    samples, (tokens, width) = len(g), lookup.shape
+    whole = g.new_zeros(samples * tokens, width)
+    first = torch.arange(samples, device=g.device).mul_(tokens)
+    places = lookup.tokens.reshape(samples, -1) + first[:, None]
+    whole.index_add_(0, places.flatten(), g.reshape(-1, width))
+    return whole.view(samples, -1)

@@ -1,0 +1,207 @@
+"""New inputs for a finished design, read as its data were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.tasks.layout import Layout, channels_first
+from trainless.tasks.reading import Array
+from trainless.tasks.source import Source, source_of
+from trainless.tasks.statistics import require_finite
+
+NAMES = ("x", "test_images", "x_test", "images", "inputs")
+WORDS = {
+    "npz": "arrays (.npz or .npy)",
+    "npy": "arrays (.npz or .npy)",
+    "table": "a table (.csv or .tsv)",
+    "images": "images",
+    "volumes": "NIfTI volumes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class New:
+    """Inputs ``(N, C, *spatial)`` and what each is called: its file, or its number counted from 0."""
+
+    x: Array
+    names: Sequence[str | int]
+
+
+def read_new(path: Path, task: Task) -> New:
+    """Read new inputs: arrays, or a file or folder of the kind that the task itself was read from.
+
+    Args:
+        path: An ``.npz`` or ``.npy``; a table, whose label may be there or not; an image, or a folder of images at any
+            depth; a NIfTI volume, or a folder of them.
+        task: What the inputs are for; its data need not be there.
+
+    Raises:
+        InputError: In one line what does not fit.
+    """
+    source = source_of(task)
+    if not path.exists():
+        raise InputError(f"there is no file or folder {path}: expected new inputs, such as {source.example}")
+    kind = _kind(path)
+    if kind not in ("npz", "npy", source.kind):
+        raise InputError(
+            f"{path.name} holds {WORDS[kind]}, but the run was made from {WORDS[source.kind]}: give those, such as"
+            f" {source.example}, or the inputs as an array in an .npz"
+        )
+    reader = {"npz": _npz, "npy": _npy, "table": _table, "images": _images, "volumes": _volumes}[kind]
+    found = reader(path, source, task.input_shape)
+    require_finite(found.x, "new")
+    return found
+
+
+def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
+    """Inputs as ``(N, C, *spatial)``: channels where they were, or else first, last or, where there is one, left out.
+
+    Args:
+        x: The inputs.
+        shape: ``(C, *spatial)``.
+        channels: Where the channels are in the data that the shape comes from, if that is known.
+
+    Example:
+        >>> as_inputs(np.zeros((5, 28, 28)), (1, 28, 28)).shape
+        (5, 1, 28, 28)
+    """
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"inputs are of type {x.dtype}; expected integers or floats")
+    for place in (channels, "first", "none", "last"):
+        if place and (place != "none" or shape[0] == 1) and x.shape[1:] == _stored(shape, place):
+            return channels_first(x, Layout(len(shape) - 1, place))
+    wanted = ", ".join(map(str, shape))
+    raise InputError(f"inputs of shape {x.shape} were given; expected (N, {wanted}), or with the channels last")
+
+
+def _kind(path: Path) -> str:
+    from trainless.tasks.images import SUFFIXES
+    from trainless.tasks.nifti import is_volume
+
+    if path.is_dir():
+        files = [file for file in path.rglob("*") if file.is_file()]
+        if any(is_volume(file) for file in files):
+            return "volumes"
+        if any(file.suffix.lower() in SUFFIXES for file in files):
+            return "images"
+        raise InputError(f"the folder {path.name} holds no images and no NIfTI volumes: give a folder with new inputs")
+    suffix = path.with_suffix("").suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
+    if suffix in (".npz", ".npy"):
+        return suffix[1:]
+    if suffix in (".csv", ".tsv"):
+        return "table"
+    if suffix in SUFFIXES:
+        return "images"
+    if is_volume(path):
+        return "volumes"
+    raise InputError(
+        f"{path.name} is of a kind that cannot be read; expected .npz, .npy, .csv, .tsv, an image, .nii or a folder"
+    )
+
+
+def _npz(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+    from trainless.tasks.npz import arrays_of
+
+    arrays = arrays_of(path)
+    name = next((name for name in NAMES if name in arrays), next(iter(arrays)) if len(arrays) == 1 else "")
+    if not name:
+        raise InputError(f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected one called x")
+    return _numbered(arrays[name], source, shape)
+
+
+def _npy(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+    """An array, memory-mapped; a label in the last column, where the data had one there, is left out."""
+    from trainless.tasks.npy import mapped
+
+    x = mapped(path)
+    if source.label_last and x.ndim == 2 and x.shape[1] == shape[-1] + 1:
+        x = x[:, :-1]
+    return _numbered(x, source, shape)
+
+
+def _numbered(x: Array, source: Source, shape: tuple[int, ...]) -> New:
+    inputs = as_inputs(x, shape, source.channels)
+    return New(inputs, range(len(inputs)))
+
+
+def _table(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+    """The training table's columns by their names; all others, such as the label, are left out."""
+    from trainless.tasks.table import numbers, read_table
+
+    table = read_table(path)
+    table.columns = table.columns.astype(str)
+    missing = [name for name in source.columns if name not in table.columns]
+    if missing:
+        raise InputError(
+            f"{path.name} has no column {missing[0]!r}; expected a header with all {len(source.columns)} columns of"
+            f" values that the training table had ({len(missing)} are missing)"
+        )
+    x = _placed(numbers(table[list(source.columns)], path), source, shape, path)
+    return New(x, range(len(x)))
+
+
+def _images(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+    from trainless.tasks.images import SUFFIXES, pixels, require_like
+
+    files, names = _files(path, [file for file in _below(path) if file.suffix.lower() in SUFFIXES])
+    size = _stored(shape, source.channels)[:2]
+    for file in files:
+        require_like(file, source.mode, () if source.resized else size)
+    x = np.stack([pixels(file, source.mode, size) for file in files])
+    return New(_placed(x, source, shape, path), names)
+
+
+def _volumes(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+    from trainless.tasks.nifti import is_volume, resampled, volume
+
+    files, names = _files(path, [file for file in _below(path) if is_volume(file)])
+    size = _stored(shape, source.channels)[:3]
+    found = [resampled(volume(file), size if source.resized else ()) for file in files]
+    for file, one in zip(files, found, strict=True):
+        if one.shape[:3] != size:
+            raise InputError(f"volume {file.name} is {_by(one.shape)}; the training volumes were {_by(size)}")
+        if one.shape != found[0].shape:
+            raise InputError(f"volumes {files[0].name} and {file.name} do not have the same number of channels")
+    return New(_placed(np.stack(found), source, shape, path), names)
+
+
+def _placed(x: Array, source: Source, shape: tuple[int, ...], path: Path) -> Array:
+    """The samples as they were stacked for training, with their channels first."""
+    stored = _stored(shape, source.channels)
+    if x.shape[1:] != stored:
+        raise InputError(f"{path.name} has samples of {_by(x.shape[1:])}; the training data had {_by(stored)}")
+    return channels_first(x, Layout(len(shape) - 1, source.channels or "none"))
+
+
+def _stored(shape: tuple[int, ...], channels: str) -> tuple[int, ...]:
+    """The shape of a sample before its channels were brought to the front."""
+    if channels == "first":
+        return shape
+    return (*shape[1:], shape[0]) if channels == "last" else shape[1:]
+
+
+def _below(path: Path) -> list[Path]:
+    """A file itself, or all files in a folder at any depth, without hidden ones."""
+    if path.is_file():
+        return [path]
+    return [file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith(".")]
+
+
+def _files(path: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
+    """The files, and their names as seen from the folder that was given."""
+    if path.is_file():
+        return files, [path.name]
+    for file in files:
+        if not file.resolve().is_relative_to(path.resolve()):
+            raise InputError(f"{file.relative_to(path)} points outside {path.name}: copy the file into the folder")
+    return files, [file.relative_to(path).as_posix() for file in files]
+
+
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
