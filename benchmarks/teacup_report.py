@@ -16,13 +16,14 @@ from trainless.core.target import Target
 from trainless.learn.conformal import fit_sets, quantile
 from trainless.learn.deferral import fit_deferral
 from trainless.learn.ensemble import average, vote, votes
-from trainless.learn.metrics import Estimate, accuracy, auc, bootstrap, evaluate
+from trainless.learn.metrics import Estimate, accuracy, auc, bootstrap, evaluate, f1_macro
 from trainless.learn.predictor import doubt
 from trainless.learn.recipe import recipe
 from trainless.learn.uncertainty import confidence_curve, curve_of, variance
 from trainless.run.verdict import plain
 
 SEARCHES = ("rl", "genetic", "prune")
+MEASURES = {"auc": auc, "accuracy": accuracy, "f1_macro": f1_macro}
 SPLITS, COVERAGE, PROMISE, CONFIDENCE, DRAWS = 20, 0.9, 0.95, 0.9, 1000
 Floats = Any
 Arrays = Mapping[str, Floats]
@@ -41,7 +42,7 @@ def judge(task: str, jobs: Sequence[Json], arrays: Arrays, rankings: Mapping[str
     sound = {number: job for number, job in enumerate(jobs) if job.get("status") == "ok"}
     y = {part: np.asarray(arrays[f"{task}_{part}"]) for part in ("valid", "test")}
     groups: dict[str, list[int]] = {"searched": [n for n, job in sound.items() if job["role"] in SEARCHES]}
-    for role in (*SEARCHES, "single", "resnet18"):
+    for role in (*SEARCHES, "single", "resnet18", "random"):
         groups[role] = [number for number, job in sound.items() if job["role"] == role]
     said = {name: np.stack([arrays[f"{n}_test"] for n in chosen]) for name, chosen in groups.items() if chosen}
     found: Json = {
@@ -75,13 +76,14 @@ def group_of(members: Floats, y: Floats) -> Json:
         "size": len(members),
         "members": {
             name: {"mean": np.mean(values), "std": np.std(values), "best": max(values)}
-            for name in ("auc", "accuracy")
+            for name in ("auc", "accuracy", "f1_macro")
             if (values := [one[name].value for one in single])
         },
-        "average": {"auc": bootstrap(auc(y, mean), len(y)), "accuracy": bootstrap(accuracy(y, mean), len(y))},
+        "average": {name: bootstrap(measure(y, mean), len(y)) for name, measure in MEASURES.items()},
         "vote": {
             "auc": bootstrap(auc(y, shares), len(y)),
             "accuracy": bootstrap(lambda weights: float(weights @ hit / weights.sum()), len(y)),
+            "f1_macro": bootstrap(f1_macro(y, np.eye(members.shape[2])[vote(members.astype(np.float64))]), len(y)),
         },
         "confidence": {"shares": curve.shares, "accuracy": curve.accuracy, "area": curve.area},
     }
@@ -168,28 +170,42 @@ def promises(arrays: Arrays, chosen: Sequence[int], y: Arrays, jobs: Sequence[Js
 def ranked(
     sound: Mapping[int, Json], jobs: Sequence[Json], arrays: Arrays, y: Floats, rankings: Mapping[str, Floats]
 ) -> Json:
-    """Spearman's ρ of each ranking with test AUC and accuracy of the random networks; failures are last."""
+    """Spearman's ρ of each ranking with the random networks' test figures, and how far it is from the first ranking's.
+
+    Failures are last. Differences are paired: both rankings are resampled over the same networks.
+    """
     numbers = [number for number, job in enumerate(jobs) if job["role"] == "random"]
     there = np.array([number in sound for number in numbers], bool)
     if there.sum() < 3:
         return {"networks": int(there.sum())}
     p = [arrays[f"{number}_test"].astype(np.float64) for number, ok in zip(numbers, there, strict=True) if ok]
     once = np.ones(len(y))
-    truths = {"auc": [auc(y, one)(once) for one in p], "accuracy": [accuracy(y, one)(once) for one in p]}
-    found: Json = {"networks": int(there.sum()), "truth": truths}
-    for name, values in rankings.items():
-        found[name] = {what: correlation(values[there], np.array(truth)) for what, truth in truths.items()}
+    truths = {name: [measure(y, one)(once) for one in p] for name, measure in MEASURES.items()}
+    found: Json = {"networks": int(there.sum()), "truth": truths, "of": {}, "less_first": {}, "values": {}}
+    drawn = {
+        name: {what: correlations(values[there], np.array(truth)) for what, truth in truths.items()}
+        for name, values in rankings.items()
+    }
+    first = next(iter(drawn.values()), {})
+    for name, each in drawn.items():
+        found["of"][name] = {what: _interval(values) for what, values in each.items()}
+        found["less_first"][name] = {what: _interval(values - first[what]) for what, values in each.items()}
+        found["values"][name] = rankings[name][there]
     return found
 
 
-def correlation(values: Floats, truth: Floats) -> Estimate:
-    """Spearman's ρ and its 95 % interval over networks; a value that is not finite is last."""
+def correlations(values: Floats, truth: Floats) -> Floats:
+    """Spearman's ρ, then ρ in draws of as many networks, which are the same for all; what is not finite is last."""
     random = np.random.default_rng(0)
     drawn = [np.bincount(random.integers(len(truth), size=len(truth)), minlength=len(truth)) for _ in range(DRAWS)]
     weights = np.stack([np.ones(len(truth)), *drawn], axis=1)
-    found = spearman(sample_of(np.where(np.isfinite(values), values, np.nan), truth, weights))
-    low, high = np.nanquantile(found[1:], [0.025, 0.975]) if np.isfinite(found[1:]).any() else (math.nan, math.nan)
-    return Estimate(float(found[0]), float(low), float(high))
+    return spearman(sample_of(np.where(np.isfinite(values), values, np.nan), truth, weights))
+
+
+def _interval(drawn: Floats) -> Estimate:
+    """The first value, and 95 % of the others."""
+    low, high = np.nanquantile(drawn[1:], [0.025, 0.975]) if np.isfinite(drawn[1:]).any() else (math.nan, math.nan)
+    return Estimate(float(drawn[0]), float(low), float(high))
 
 
 def page(found: Json) -> str:
@@ -201,15 +217,16 @@ def page(found: Json) -> str:
         f" architectures found; {found['seconds'] / 60:.0f} process-minutes of training;"
         f" unsound: {found['unsound'] or 'none'}.",
         "",
-        "| members | n | AUC of one | accuracy of one | AUC, average | AUC, vote | accuracy, vote | confidence area |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| members | n | AUC of one | accuracy of one | F1 of one | AUC, average | accuracy, vote | F1, vote |"
+        " confidence area |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, one in found["groups"].items():
         single = one["members"]
         lines.append(
             f"| {name} | {one['size']} | {_mean(single['auc'])} | {_mean(single['accuracy'])} |"
-            f" {_shown(one['average']['auc'])} | {_shown(one['vote']['auc'])} | {_shown(one['vote']['accuracy'])} |"
-            f" {one['confidence']['area']:.3f} |"
+            f" {_mean(single['f1_macro'])} | {_shown(one['average']['auc'])} | {_shown(one['vote']['accuracy'])} |"
+            f" {_shown(one['vote']['f1_macro'])} | {one['confidence']['area']:.3f} |"
         )
     lines += ["", "Less the single-architecture ensemble, paired:", ""]
     lines += ["| members | AUC | confidence area |", "| --- | --- | --- |"]
@@ -229,10 +246,13 @@ def page(found: Json) -> str:
         )
     ranks = found["rankings"]
     lines += ["", f"Spearman's ρ with trained networks, {ranks['networks']} random ones:", ""]
-    lines += ["| ranking | test AUC | test accuracy |", "| --- | --- | --- |"]
-    for name, one in ranks.items():
-        if isinstance(one, dict) and name != "truth":
-            lines.append(f"| {name} | {_shown(one['auc'])} | {_shown(one['accuracy'])} |")
+    lines += ["| ranking | test AUC | less the first, paired | test accuracy | test F1 |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for name, one in ranks.get("of", {}).items():
+        less = _shown(ranks["less_first"][name]["auc"])
+        lines.append(
+            f"| {name} | {_shown(one['auc'])} | {less} | {_shown(one['accuracy'])} | {_shown(one['f1_macro'])} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -247,4 +267,4 @@ def _mean(one: Mapping[str, float]) -> str:
 
 def _shown(one: Mapping[str, float | None]) -> str:
     value, low, high = (math.nan if one[name] is None else one[name] for name in ("value", "low", "high"))
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]" if math.isfinite(low) else f"{value:.3f}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import trainless.proxies
+from benchmarks import render_clinical
 from benchmarks.render_proxies import PAGE, page, read_results
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS, cite
@@ -41,6 +42,10 @@ def test_all_that_are_registered_are_defined_here() -> None:
 def test_the_page_is_up_to_date() -> None:
     written = PAGE.read_text()
     assert written == page(read_results()), "run: python benchmarks/render_proxies.py"
+
+
+def test_the_page_of_the_clinical_study_is_up_to_date() -> None:
+    assert render_clinical.PAGE.read_text() == render_clinical.rendered(), "run: python -m benchmarks.render_clinical"
 
 
 @pytest.mark.parametrize("name", DEFINED)

@@ -42,7 +42,11 @@ def test_figures_by_hand() -> None:
     truth = found["rankings"]["truth"]["auc"]
     positive, negative = (arrays["6_test"][y["test"] == label, 1] for label in (1, 0))
     assert truth[0] == pytest.approx((positive[:, None] > negative).mean())
-    assert found["rankings"]["good"]["auc"]["value"] == pytest.approx(spearmanr(np.arange(8), truth)[0])
+    assert found["rankings"]["of"]["good"]["auc"]["value"] == pytest.approx(spearmanr(np.arange(8), truth)[0])
+    assert found["rankings"]["less_first"]["good"]["auc"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    reverse = judge("t", listed, arrays, {"good": np.arange(8.0), "reverse": -np.arange(8.0)})["rankings"]
+    assert reverse["less_first"]["reverse"]["auc"]["value"] == pytest.approx(-2 * reverse["of"]["good"]["auc"]["value"])
+    assert reverse["less_first"]["reverse"]["auc"]["high"] == pytest.approx(-2 * reverse["of"]["good"]["auc"]["low"])
     promised = found["promises"]["searched"]
     assert (promised["pooled"], promised["calibration"], promised["held_out"]) == (["valid", "test"], 50, 50)
     assert promised["coverage"]["expected"] == pytest.approx(46 / 51)
@@ -76,7 +80,7 @@ def test_all_stages_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = json.loads((out / "report.json").read_text())
     assert {name: group["size"] for name, group in found["groups"].items()} == {
         **{"searched": 4, "rl": 2, "genetic": 2},
-        **{"single": 2, "resnet18": 1},
+        **{"single": 2, "resnet18": 1, "random": 4},
     }
     assert found["rankings"]["networks"] == 4
     assert math.isfinite(found["groups"]["searched"]["average"]["auc"]["value"])
