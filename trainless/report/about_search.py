@@ -175,7 +175,8 @@ def _landscape(contents: Contents) -> list[Content]:
     if plane is None:
         return []
     panels = []
-    for name, higher in list(wanted(searches[0]).items())[:MOST_PANELS]:
+    scores = sorted(wanted(searches[0]).items(), key=lambda each: each[0] not in ASPECTS)
+    for name, higher in scores[:MOST_PANELS]:
         aspect = ASPECTS.get(name, "")
         drawing = landscape_figure(
             plane, name, plane.values[name], higher=higher, searches=searches, title=f"Landscape of {name}"
