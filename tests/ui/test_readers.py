@@ -103,7 +103,7 @@ def test_how_a_session_ended_is_noted_and_forgotten_when_the_next_begins(tmp_pat
     assert state() == ("stopped", "interrupted")
     with pytest.raises(OSError, match="disk"):
         searched(tmp_path / "run", watch=fail)
-    assert state() == ("stopped", "failed: OSError: a \x1b[2Jdisk is full")
+    assert state() == ("stopped", "failed: OSError: a �[2Jdisk is full")
     searched(tmp_path / "run")
     assert state() == ("finished", "")
     (tmp_path / "run" / "ending.json").write_text('{"end": "by magic"}')
