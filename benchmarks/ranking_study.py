@@ -94,30 +94,42 @@ def whole(population: Population, asked: Mapping[str, Mask], names: tuple[str, .
 
 
 def populations(evidence: Evidence) -> Iterator[Population]:
-    """All populations, those that chose first."""
+    """All populations."""
     needed = rankings[OURS].proxies
     live = evidence.population("nb201", "no-dead-edges")
     for task in ("cifar10", "cifar100", "ImageNet16-120"):
         nb201, _, rows, classes = scored(evidence, "nb201", "nb201_own.npz", task, "test")
         first = half("half", classes)
-        if task == "cifar10":
-            yield nb201.within("NAS-Bench-201, half A, CIFAR-10", first & live[rows], tests=False)
+        yield nb201.within(f"NAS-Bench-201, half A, {task}", first & live[rows], tests=False)
         yield nb201.within(f"NAS-Bench-201, half B, {task}", ~first & live[rows])
         yield nb201.within(f"NAS-Bench-201, 9,445, {task}", live[rows])
         yield replace(nb201, title=f"NAS-Bench-201, all 15,625, {task}")
     darts, asked, rows, _ = scored(evidence, "darts", "darts.npz", "cifar10", "valid", channels=16, cells=8)
     complete = whole(darts, asked, needed)
-    first = half("d", rows)
-    chose = complete & first & (np.isfinite(darts.columns["zen"]) & np.isfinite(darts.columns["block_meco"]))
-    yield darts.within("DARTS, half A", chose, tests=False)
-    yield darts.within("DARTS, the others", complete & ~chose)
-    nb101, asked, wide, _ = scored(evidence, "nb101", "nb101.npz", "cifar10", "valid")
-    complete = whole(nb101, asked, needed)
-    yield nb101.within("NAS-Bench-101, full width", complete, tests=False)
-    if (evidence.folder / "nb101_thin.npz").is_file():
-        thin, asked, rows, _ = scored(evidence, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=16)
-        unseen = ~np.isin(rows, wide[complete])
-        yield thin.within("NAS-Bench-101, thin, unseen", whole(thin, asked, needed) & unseen)
+    seen = json.loads((evidence.folder / "seen.json").read_text(encoding="utf-8"))
+    before = np.isin(rows, seen["darts"])
+    chose = before & half("d", rows)
+    yield common(darts, asked, "DARTS, half A", complete & chose, tests=False)
+    yield common(darts, asked, "DARTS, half B", complete & before & ~chose)
+    yield common(darts, asked, "DARTS, scored after the choice", complete & ~before)
+    for title, file, parameters in (
+        ("full width", "nb101.npz", {}),
+        ("32 channels", "nb101_thin.npz", {"channels": 32}),
+    ):
+        nb101, asked, rows, _ = scored(evidence, "nb101", file, "cifar10", "valid", **parameters)
+        complete = whole(nb101, asked, needed)
+        if not parameters:
+            chose = np.isin(rows, seen["nb101_chose"])
+            yield common(nb101, asked, f"NAS-Bench-101, {title}", complete & chose, tests=False)
+        before = np.isin(rows, seen["nb101"])
+        yield common(nb101, asked, f"NAS-Bench-101, {title}, unseen", complete & ~before)
+
+
+def common(population: Population, asked: Mapping[str, Mask], title: str, mask: Mask, tests: bool = True) -> Population:
+    """Some of the networks, with the proxies that all of them were asked."""
+    found = population.within(title, mask, tests)
+    kept = {name: row for name, row in found.columns.items() if name not in asked or asked[name][mask].all()}
+    return replace(found, columns=kept)
 
 
 def candidates() -> dict[str, Any]:

@@ -85,18 +85,18 @@ def score(given: argparse.Namespace) -> None:
     every, began = archs_of(given), time.monotonic()
     teacup = ",".join(ranking("teacup").proxies)
     left = given.score_s
-    first = _swept(given, PAPER, "paper", every, teacup, (0,), 0.6 * left)
+    first = swept(given, PAPER, "paper", every, teacup, (0,), 0.6 * left)
     values = composite(first, every, 0)
     best = [every[place] for place in np.argsort(-values, kind="stable")[: given.again] if np.isfinite(values[place])]
     if best and given.runs > 1:
         left = given.score_s - (time.monotonic() - began)
-        _swept(given, PAPER, "paper", best, teacup, tuple(range(1, given.runs)), 0.6 * left)
+        swept(given, PAPER, "paper", best, teacup, tuple(range(1, given.runs)), 0.6 * left)
     ours = sorted({proxy for name in RANKINGS for proxy in ranking(name).proxies} | {"flops", "params"})
     left = given.score_s - (time.monotonic() - began)
-    _swept(given, OWN, "own", every[: given.others], ",".join(ours), (0,), left)
+    swept(given, OWN, "own", every[: given.others], ",".join(ours), (0,), left)
 
 
-def _swept(
+def swept(
     given: argparse.Namespace,
     name: str,
     init: str,

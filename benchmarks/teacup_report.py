@@ -181,16 +181,22 @@ def ranked(
     p = [arrays[f"{number}_test"].astype(np.float64) for number, ok in zip(numbers, there, strict=True) if ok]
     once = np.ones(len(y))
     truths = {name: [measure(y, one)(once) for one in p] for name, measure in MEASURES.items()}
-    found: Json = {"networks": int(there.sum()), "truth": truths, "of": {}, "less_first": {}, "values": {}}
+    return compared(truths, {name: values[there] for name, values in rankings.items()})
+
+
+def compared(truths: Mapping[str, Sequence[float]], rankings: Mapping[str, Floats]) -> Json:
+    """The same from the networks' figures and each ranking's values."""
+    networks = len(next(iter(truths.values())))
+    found: Json = {"networks": networks, "truth": truths, "of": {}, "less_first": {}, "values": {}}
     drawn = {
-        name: {what: correlations(values[there], np.array(truth)) for what, truth in truths.items()}
+        name: {what: correlations(values, np.array(truth)) for what, truth in truths.items()}
         for name, values in rankings.items()
     }
     first = next(iter(drawn.values()), {})
     for name, each in drawn.items():
         found["of"][name] = {what: _interval(values) for what, values in each.items()}
         found["less_first"][name] = {what: _interval(values - first[what]) for what, values in each.items()}
-        found["values"][name] = rankings[name][there]
+        found["values"][name] = rankings[name]
     return found
 
 

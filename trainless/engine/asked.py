@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 import torch
 
@@ -25,10 +25,11 @@ from trainless.engine.data import (
 )
 from trainless.engine.subjects import Given, Subject, trial
 from trainless.probe.inputs import Data as Samples
-from trainless.probe.weights import Own
+from trainless.probe.weights import Kaiming, Own
 from trainless.proxies.proxy import Proxy, Setting, registry
 
-Init: TypeAlias = Literal["own", "paper"]
+Init: TypeAlias = Literal["own", "kaiming", "paper"]
+"""Weights as the network was made; drawn anew by He et al.'s rule; or each proxy at its paper's setting."""
 BATCH = 64
 FLOAT = 4  # bytes
 LAST_SEED = 2**53 - 1  # what every program that reads JSON can hold exactly
@@ -71,14 +72,15 @@ def init_named(text: str) -> Init:
         >>> init_named("paper")
         'paper'
     """
-    if text not in ("own", "paper"):
-        raise InputError(f"init={text!r} was given; expected 'own' or 'paper'")
-    return "paper" if text == "paper" else "own"
+    if text not in (known := get_args(Init)):
+        raise InputError(f"init={text!r} was given; expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
+    return cast(Init, text)
 
 
 def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
     """Weights, inputs, batch and network size at which a proxy is to be computed."""
-    setting = proxy.setting if init == "paper" else Setting(weights=Own(), inputs=Samples(), batch=BATCH)
+    plain = Setting(weights=Kaiming() if init == "kaiming" else Own(), inputs=Samples(), batch=BATCH)
+    setting = proxy.setting if init == "paper" else plain
     if data.given:
         return dataclasses.replace(setting, batch=len(data.given[0]))
     return dataclasses.replace(setting, batch=int(min(data.size or setting.batch, data.most)))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
+
+CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
+"""The functions that convolve, with the number of axes."""
 
 
 @dataclass(frozen=True, eq=False)

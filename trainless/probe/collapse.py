@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from trainless.probe.applied import CONVOLUTIONS
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.record import CONVOLUTIONS, run
+from trainless.probe.record import run
 
 _AVERAGES: dict[int, Callable[..., Tensor]] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 _ALIKE: frozenset[Any] = frozenset(

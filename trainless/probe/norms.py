@@ -25,10 +25,12 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from trainless.core.errors import Unscorable
 from trainless.probe.structure import modules
+from trainless.probe.twice import batch_norm
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
-Rule: TypeAlias = Norm | Literal["elementary"]
-"""A norm's mode, or ``elementary``: as ``batch``, in operations that can be differentiated forwards, even twice."""
+Rule: TypeAlias = Norm | Literal["elementary", "twice"]
+"""A norm's mode; or as ``batch``, ``elementary`` in operations that can be differentiated forwards, even twice, and
+``twice`` in one whose second derivative costs little."""
 
 SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
 Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
@@ -72,10 +74,12 @@ def channel_variances(x: Tensor) -> Tensor:
 def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
     if mode == "off":
         return x
-    if mode == "batch" and x.numel() == x.shape[1]:
+    if mode in ("batch", "twice") and x.numel() == x.shape[1]:
         raise Unscorable("batch norm sees a single value per channel here: this batch is too small to be normalised")
     if mode == "batch" and observe is None:
         return F.batch_norm(x, None, None, module.weight, module.bias, True, 0.0, module.eps)
+    if mode == "twice":
+        return batch_norm(x, module.weight, module.bias, module.eps)
     standard = _standardised(mode, module, x)
     if module.weight is None or _trivial(module):
         result = standard.view_as(standard)

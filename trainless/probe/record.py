@@ -13,13 +13,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
-from trainless.probe.applied import Layer, Lookup, Standardised, conv_of
+from trainless.probe.applied import CONVOLUTIONS, Layer, Lookup, Standardised, conv_of
 from trainless.probe.layout import Layout, laid_out
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.structure import block_names, modules
 
-CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
 RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
     (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)

@@ -12,10 +12,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Double, First
+from trainless.probe.layout import Layout, laid_out
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.probe.record import run
+from trainless.probe.twice import Curved
 from trainless.proxies.counts import counts
 from trainless.proxies.proxy import proxy
 
@@ -58,19 +60,33 @@ def forwards_hold(p: Probe) -> bool:
 
 def _backwards(p: Probe) -> float:
     """θᵀHg by differentiating the gradient."""
+    try:
+        return _laid_out_backwards(p, p.layout)
+    except RuntimeError:
+        if p.layout != "channels_last":
+            raise
+        return _laid_out_backwards(p, "plain")
+
+
+def _laid_out_backwards(p: Probe, layout: Layout) -> float:
     names = weight_names(p)
-    weights = {name: tensor.detach().requires_grad_(name in names) for name, tensor in p.weights.items()}
+    weights = {
+        name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()
+    }
     chosen = [weights[name] for name in names]
+    curved, norm = Curved(chosen), "twice" if p.norm == "batch" else p.norm
     math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
-    with math_only, quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
-        loss = p.target.losses(run(p.net, weights, p.x), p.y).mean()
+    with math_only, quiet_randomness(p), normalised(p.net, norm, p.kept_norms), torch.enable_grad():
+        with curved:
+            outputs = run(p.net, weights, laid_out(p.x, layout))
+        loss = p.target.losses(outputs, p.y).mean()
         first = torch.autograd.grad(loss, chosen, create_graph=True, allow_unused=True, materialize_grads=True)
         flow = torch.stack([(gradient * gradient.detach()).sum() for gradient in first]).sum()
         if not flow.requires_grad:
             return 0.0
         second = torch.autograd.grad(flow, chosen, allow_unused=True, materialize_grads=True)
     parts = [(weight.detach() * gradient).sum() for weight, gradient in zip(chosen, second, strict=True)]
-    return float(torch.stack(parts).double().sum())
+    return curved.total() + float(torch.stack(parts).double().sum())
 
 
 def _forwards(p: Probe) -> float:

@@ -37,7 +37,10 @@ __all__ = [
 vkdnw_single = Lexicographic("layers", "vkdnw")
 """VKDNW_single: the number of layers first, the entropy within."""
 
-_LABEL_FREE = ("flops", "synflow", "meco", "expressivity", "swap", "jacov", "layer_entropy", "trainability")
+_LABEL_FREE = (
+    *("flops", "layers", "synflow", "meco", "expressivity", "swap"),
+    *("jacov", "isolated_jacov", "layer_entropy", "trainability"),
+)
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum({"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}))
@@ -46,7 +49,7 @@ registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
 registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))
 registry.add("vkdnw-single", vkdnw_single)
 registry.add("vkdnw-agg", RankProduct((vkdnw_single, "expressivity", "trainability", "flops", "jacov")))
-registry.add("trainless", Consensus((*_LABEL_FREE, "sample_zico", "loss_ntk")))
+registry.add("trainless", Consensus((*_LABEL_FREE, "loss_ntk")))
 registry.add("trainless-label-free", Consensus(_LABEL_FREE))
 
 

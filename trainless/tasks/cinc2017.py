@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from trainless.core.errors import InputError
 from trainless.core.task import PartName, Task
@@ -82,6 +81,7 @@ def _recordings(folder: Path) -> Recordings:
 
 def _official(folder: Path) -> Recordings:
     """The challenge's own files: one MATLAB file per record and a table of rhythms without a header."""
+    import pandas as pd
     from scipy.io import loadmat
 
     table = next((path for path in sorted(folder.glob("REFERENCE*.csv"), reverse=True)), None)
