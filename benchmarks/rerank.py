@@ -21,6 +21,7 @@ from benchmarks.render_clinical import RESULTS, TASKS
 from benchmarks.teacup import OWN, RANKINGS, archs_of, composite, swept
 from benchmarks.teacup_report import compared
 from trainless.ranking import ranking
+from trainless.run.verdict import plain
 
 
 def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,15 @@ def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:
         where = Path(folder)
         pack(task, where / "packed")
         given = argparse.Namespace(
-            **space, task=task, data=where / "packed", out=where / "out", work=where / "work", seed=0, sample=0, processes=1, device="cpu"
+            **space,
+            task=task,
+            data=where / "packed",
+            out=where / "out",
+            work=where / "work",
+            seed=0,
+            sample=0,
+            processes=1,
+            device="cpu",
         )
         archs = archs_of(given)[: held["networks"]]
         proxies = {proxy for name in RANKINGS for proxy in ranking(name).proxies} | {"flops"}
@@ -40,7 +49,9 @@ def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:
         raise SystemExit(f"{task}: these are not the networks that were trained")
     ours = {name: composite(file, archs, 0, name) for name in RANKINGS}
     values = {name: ours.get(name, np.array(held["values"][name])) for name in held["values"]}
-    return compared(held["truth"], values)
+    values = {name: np.array(each, np.float64) for name, each in values.items()}  # null is NaN
+    said: dict[str, Any] = plain(compared(held["truth"], values))
+    return said
 
 
 def main() -> None:
@@ -49,7 +60,7 @@ def main() -> None:
         path = RESULTS / f"{task}.json"
         found = json.loads(path.read_text(encoding="utf-8"))
         found["rankings"] = reranked(task, found)
-        path.write_text(json.dumps(found, indent=1, default=np.ndarray.tolist) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(task, {name: round(one["auc"]["value"], 3) for name, one in found["rankings"]["of"].items()}, flush=True)
 
 

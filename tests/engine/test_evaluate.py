@@ -306,3 +306,16 @@ def test_what_was_scored_before_an_interruption_is_kept() -> None:
         tl.score(small_net(), small_batch(), proxies=[first, toy("second", interrupt)], store=store)
     tl.score(small_net(), small_batch(), proxies=first, store=store)
     assert len(seen) == 1
+
+
+def test_kaiming_draws_the_weights_anew_and_keeps_the_batch() -> None:
+    proxy, seen = counting()
+    net, (x, y) = small_net(), small_batch()
+    tl.score(net, (x, y), proxies=proxy, init="kaiming")
+    (probe,) = seen
+    assert torch.equal(probe.x, x)
+    assert not torch.equal(probe.weights["0.weight"], net[0].weight)
+    assert float(probe.weights["0.weight"].std()) == pytest.approx(math.sqrt(2 / 27), rel=0.25)  # 108 draws
+    assert not bool(probe.weights["6.bias"].any())
+    with pytest.raises(InputError, match="expected 'own', 'kaiming' or 'paper'"):
+        tl.score(net, (x, y), proxies=proxy, init="he")

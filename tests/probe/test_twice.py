@@ -80,11 +80,13 @@ NETWORKS = {
     ),
     "kernel used three times": Twice,
     "odd convolutions": Fixed,
-    "no convolution": lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 4)),
+    "no convolution": lambda: nn.Sequential(
+        *(nn.Flatten(), nn.Linear(48, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 4)),
+    ),
     "spectral norm": lambda: nn.Sequential(
         nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)), nn.Tanh(), nn.Flatten(), nn.Linear(16, 4)
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -232,7 +232,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--space-args", default="", help="name=value,name=value")
     parser.add_argument("--archs", default="canonical", help="canonical, all, sample:500 or a file")
     parser.add_argument("--proxies", default="all", help="all, names with commas (zico/batches=4), or file.py:name")
-    parser.add_argument("--init", default="paper", help="paper or own")
+    parser.add_argument("--init", default="paper", help="paper, own or kaiming")
     parser.add_argument("--batch", type=int, default=0, help="0: each proxy's own")
     parser.add_argument("--task", default="noise:3x32x32:10", help="file.npz, noise:3x32x32:10 or a name")
     parser.add_argument("--seeds", default="0", help="0,1,2")

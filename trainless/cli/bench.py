@@ -42,7 +42,7 @@ def sweep(
     proxies: str = typer.Option(
         "all", help="Names (with options, as in zico/batches=4) or patterns with commas between them, or file.py:name."
     ),
-    init: str = typer.Option("paper", help="paper: each proxy's published setting; own: PyTorch's initialisation."),
+    init: str = typer.Option("paper", help="paper: each proxy's published setting; own: PyTorch's weights; kaiming."),
     batch: int = typer.Option(0, min=0, help="Samples per batch; 0 leaves it to each proxy's setting."),
     task: str = typer.Option("noise:3x32x32:10", help="A task's name, file.npz with x and y, or noise:SHAPE:CLASSES."),
     seeds: str = typer.Option("0", help="The seeds, such as 0,1,2."),

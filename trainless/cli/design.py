@@ -34,7 +34,9 @@ def design(
     ] = "",
     init: Annotated[
         str,
-        typer.Option(help="paper: each proxy's published setting; own: PyTorch's. [default: own; for teacup, paper]"),
+        typer.Option(
+            help="own: PyTorch's weights; kaiming; paper: each proxy's setting. [default: own; for teacup, paper]"
+        ),
     ] = "",
     max_params: Annotated[str, typer.Option(metavar="N", help="The most parameters, such as 1.5M.")] = "",
     max_flops: Annotated[str, typer.Option(metavar="N", help="The most multiply-accumulates, such as 50M.")] = "",

@@ -34,7 +34,11 @@ def score(
     ),
     seed: int = typer.Option(0, min=0, help="The first seed."),
     seeds: int = typer.Option(1, min=1, help="How many seeds; the table has their mean and spread."),
-    init: str = typer.Option("own", help="own: as the network was made; paper: each proxy's published setting."),
+    init: str = typer.Option(
+        "own",
+        help="own: as the network was made; kaiming: weights drawn anew, N(0, 2/fan_in); paper: each proxy's published"
+        " setting.",
+    ),
     batch: Annotated[int | None, typer.Option(min=1, help="Samples per batch. [default: 64, or the paper's]")] = None,
     output: str = typer.Option("", metavar="KEY", help="Which of a network's outputs, such as 0 or logits."),
     device: str = typer.Option("cpu", help="cpu, cuda or cuda:1."),

@@ -41,7 +41,9 @@ def search(
     objectives: Annotated[str, typer.Option(help="Costs to lower as well, such as flops,latency (for nsga2).")] = "",
     evaluations: Annotated[int, typer.Option(min=0, help="How many candidates; 0 for no such limit.")] = 0,
     time: Annotated[str, typer.Option(help="Wall time, such as 90s, 10m or 2h.")] = "",
-    init: Annotated[str, typer.Option(help="own: PyTorch's weights; paper: each proxy's published setting.")] = "own",
+    init: Annotated[
+        str, typer.Option(help="own: PyTorch's weights; kaiming; paper: each proxy's published setting.")
+    ] = "own",
     batch: Annotated[int, typer.Option(min=0, help="Samples per batch; 0 for 64, or the paper's.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
     workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.")] = 1,

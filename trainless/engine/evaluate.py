@@ -59,6 +59,7 @@ def score(
         seed: The seed of weights, batches and whatever a proxy draws.
         seeds: How many seeds from ``seed`` on, or which; each gives a record and the table has their mean.
         init: ``"own"``: the network as it is (an arch: built by PyTorch's rules), on the batch as it is;
+            ``"kaiming"``: its weights drawn anew, N(0, 2 / fan_in), on the same batch;
             ``"paper"``: each proxy's published initialisation, inputs, batch and network size.
         adapter: Picks the one tensor of logits or values from a network's tuple or dict of outputs.
         store: Where to look for and keep scores: a store, a path or ``postgresql://…``; None keeps

@@ -66,7 +66,7 @@ class Curved(TorchFunctionMode):
         if input.ndim != weight.ndim or padding == "same" or id(weight) not in self.weights:
             return func(input, weight, bias, stride, padding, dilation, groups)
         conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
-        output = _Convolution.apply(input, weight, conv, self)
+        output = _Convolution.apply(input, weight, conv, self)  # type: ignore[no-untyped-call]
         return output if bias is None else output + bias.view(-1, *[1] * (weight.ndim - 2))
 
 
@@ -92,7 +92,8 @@ class _Convolution(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         x, weight, output = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *_ConvolutionGradients.apply(gradients[0], x, weight, ctx.conv, ctx.curved), None, None
+            given = gradients[0], x, weight, ctx.conv, ctx.curved
+            return *_ConvolutionGradients.apply(*given), None, None  # type: ignore[no-untyped-call]
         ctx.curved.note(output, gradients[0])
         on_x = ctx.needs_input_grad[0]
         return _gradients(gradients[0], x, weight, ctx.conv, on_x, False)[0] if on_x else None, None, None, None
@@ -128,7 +129,7 @@ def batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
         >>> batch_norm(torch.tensor([[[1.0, 3.0]]]), None, None, 0.0)
         tensor([[[-1.,  1.]]])
     """
-    found: Tensor = _BatchNorm.apply(x, weight, bias, eps)
+    found: Tensor = _BatchNorm.apply(x, weight, bias, eps)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -144,14 +145,17 @@ class _BatchNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         x, weight, mean, scale = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *_BatchNormGradients.apply(gradients[0], x, weight, mean, scale, ctx.eps), None
+            given = gradients[0], x, weight, mean, scale, ctx.eps
+            return *_BatchNormGradients.apply(*given), None  # type: ignore[no-untyped-call]
         found = _norm_backward(gradients[0], x, weight, None, None, mean, scale, True, ctx.eps, [True] * 3)
         return (*found, None) if weight is not None else (found[0], None, None, None)
 
 
 class _BatchNormGradients(torch.autograd.Function):
-    """With x̂ the standardised input, r one over its deviation, a the gradient at the output and ⟨·⟩ a channel's mean:
-    rγ(a − ⟨a⟩ − x̂⟨a x̂⟩) with respect to the input, Σ a x̂ to γ, Σ a to the bias."""  # noqa: D205, D209
+    """The gradients with respect to input, scale and bias: rγ(a − ⟨a⟩ − x̂⟨a x̂⟩), Σ a x̂ and Σ a.
+
+    Here x̂ is the standardised input, r one over its deviation, a the gradient at the output and ⟨·⟩ a channel's mean.
+    """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, r: Tensor, eps: float) -> Any:

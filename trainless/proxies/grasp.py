@@ -74,7 +74,8 @@ def _laid_out_backwards(p: Probe, layout: Layout) -> float:
         name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()
     }
     chosen = [weights[name] for name in names]
-    curved, norm = Curved(chosen), "twice" if p.norm == "batch" else p.norm
+    own = not p.x.is_cuda  # second derivatives of our own; they were measured on processors
+    curved, norm = Curved(chosen if own else ()), "twice" if own and p.norm == "batch" else p.norm
     math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
     with math_only, quiet_randomness(p), normalised(p.net, norm, p.kept_norms), torch.enable_grad():
         with curved:

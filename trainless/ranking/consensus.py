@@ -38,7 +38,7 @@ class Consensus(RankProduct):
         (('a', 'b'), 19)
     """
 
-    agreement: float = 0.15
+    agreement: float = 0.2
 
     def heard(self, scores: Scores) -> tuple[str, ...]:
         """The parts that have a voice among these candidates."""
@@ -62,7 +62,7 @@ def agreeing(ranks: Floats, agreement: float) -> Mask:
 
     Example:
         >>> up, down = np.arange(20.0), np.arange(20.0)[::-1]
-        >>> agreeing(np.array([up, down, up]), 0.15)
+        >>> agreeing(np.array([up, down, up]), 0.2)
         array([ True, False,  True])
     """
     voices = np.full(len(ranks), True)

@@ -128,7 +128,7 @@ def search(
         time: Wall time in seconds, or text such as ``"10m"``; what earlier sessions of the run took counts.
         simulated: Seconds that a table says training takes.
         seed: The seed of the searcher and of the scores.
-        init: ``"own"`` or ``"paper"``, as in :func:`trainless.score`.
+        init: ``"own"``, ``"kaiming"`` or ``"paper"``, as in :func:`trainless.score`.
         batch: Samples per batch; 0 for 64, or the paper's number.
         device: Where to build the networks.
         workers: Processes; 1 works in this one. Each uses one thread, so that scores do not depend on their number.
