@@ -149,6 +149,7 @@ def measures() -> dict[str, tuple[Part, ...]]:
         "expressivity + progressivity + trainability": ("expressivity", "progressivity", "trainability"),
         "gradsign + ntk_condition": ("gradsign", "ntk_condition"),
         "published suite without grasp": tuple(name for name in names if name not in ("grasp", *OURS)),
+        "published suite": tuple(name for name in names if name not in OURS),
         "suite without grasp": tuple(name for name in names if name != "grasp"),
         "suite": tuple(names),
         "ranking trainless": rankings["trainless"].proxies,
@@ -343,10 +344,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             costs[title] = measure_apart(network, title, batch, repeats, chosen.seconds)
             print(_line(title, costs[title]), flush=True)
+        held = results["networks"].get(network, {}).get("costs", {})
         results["networks"][network] = {
             "words": NETWORKS[network].words,
             "input_shape": NETWORKS[network].shape,
-            "costs": {title: asdict(cost) for title, cost in costs.items()},
+            "costs": {**held, **{title: asdict(cost) for title, cost in costs.items()}},
         }
         chosen.output.parent.mkdir(parents=True, exist_ok=True)
         chosen.output.write_text(json.dumps(results, indent=1) + "\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
+R = TypeVar("R")
 Layout: TypeAlias = Literal["given", "plain", "channels_last"]
 """As they are, channel by channel, or place by place: the last is what a processor convolves images fastest in."""
 
@@ -30,6 +32,23 @@ def laid_out(tensor: Tensor, layout: Layout) -> Tensor:
         channels,
     )  # said even of one channel, which lies both ways
     return tensor.contiguous(memory_format=torch.channels_last).as_strided(tensor.shape, strides)
+
+
+def run_in(layout: Layout, compute: Callable[[Layout], R]) -> R:
+    """Compute in a layout, or plainly where a network cannot run with channels last.
+
+    ``view`` depends on how numbers lie in memory.
+
+    Example:
+        >>> run_in("channels_last", lambda layout: laid_out(torch.zeros(1, 2, 2, 2), layout).view(-1).shape)
+        torch.Size([8])
+    """
+    try:
+        return compute(layout)
+    except RuntimeError:
+        if layout != "channels_last":
+            raise
+        return compute("plain")
 
 
 def channels_lie_last(tensor: Tensor) -> bool:

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
 from trainless.probe.applied import CONVOLUTIONS, Layer, Lookup, Standardised, conv_of
-from trainless.probe.layout import Layout, laid_out
+from trainless.probe.layout import Layout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.structure import block_names, modules
@@ -53,18 +53,14 @@ class Trace:
 def trace(p: Probe) -> Trace:
     """THE forward pass of a probe, graph kept; whatever needs one uses this one.
 
-    A network that works in place may overwrite what was noted; it is then run once more on copies. One that cannot
-    run with channels last (``view`` depends on how numbers lie in memory) is run as it was written.
+    A network that works in place may overwrite what was noted; it is then run once more on copies.
     """
-    layout: Layout = "plain" if p.norm == "isolated" else p.layout  # samples alone are slow in any other
-    try:
+
+    def recorded(layout: Layout) -> Trace:
         found, spoilt = _record(p, layout, careful=False)
-    except RuntimeError:
-        if layout != "channels_last":
-            raise
-        layout = "plain"
-        found, spoilt = _record(p, layout, careful=False)
-    return _record(p, layout, careful=True)[0] if spoilt else found
+        return _record(p, layout, careful=True)[0] if spoilt else found
+
+    return run_in("plain" if p.norm == "isolated" else p.layout, recorded)  # samples alone are slow in any other
 
 
 def _record(p: Probe, layout: Layout, careful: bool) -> tuple[Trace, bool]:

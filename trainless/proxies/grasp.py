@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Double, First
-from trainless.probe.layout import Layout, laid_out
+from trainless.probe.layout import Layout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import weight_gradients, weight_names
@@ -60,15 +60,10 @@ def forwards_hold(p: Probe) -> bool:
 
 def _backwards(p: Probe) -> float:
     """θᵀHg by differentiating the gradient."""
-    try:
-        return _laid_out_backwards(p, p.layout)
-    except RuntimeError:
-        if p.layout != "channels_last":
-            raise
-        return _laid_out_backwards(p, "plain")
+    return run_in(p.layout, lambda layout: _backwards_in(p, layout))
 
 
-def _laid_out_backwards(p: Probe, layout: Layout) -> float:
+def _backwards_in(p: Probe, layout: Layout) -> float:
     names = weight_names(p)
     weights = {
         name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
 from trainless.probe.inputs import Noise
+from trainless.probe.layout import laid_out, run_in
 from trainless.probe.norms import channel_variances, normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import Recorder, run
@@ -43,8 +44,8 @@ def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
         raise Unscorable("the inputs are tokens: they cannot be changed a little")
     x = p.x[:samples]
     noise = torch.randn(x.shape, generator=p.generator("zen")).to(x.device, x.dtype)
-    features, logarithms = _features(p, x)
-    moved, _ = _features(p, x + step * noise, noting=False)
+    features, logarithms = run_in(p.layout, lambda layout: _features(p, laid_out(x, layout)))
+    moved, _ = run_in(p.layout, lambda layout: _features(p, laid_out(x + step * noise, layout), noting=False))
     difference = float((features - moved).abs().flatten(1).sum(1).double().mean())
     if not difference > 0:
         raise Unscorable("the features do not react to the input")
