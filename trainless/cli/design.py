@@ -245,13 +245,20 @@ def lines_of(test: Mapping[str, Any]) -> list[str]:
         own = test["deferral"]
         lines.append(f"  deferral: {own['rule']}")
         if own["promised"]:
-            holds = "the promise holds" if own["holds"] else "THE PROMISE DOES NOT HOLD"
             lines.append(
-                f"    on the test part: {_number(own['accuracy'])} right, {own['referred']:.0%} referred; {holds}"
+                f"    on the test part: {_number(own['accuracy'])} right, {own['referred']:.0%} referred; {_kept(own)}"
             )
     if "drift" in test:
         lines.append(f"  drift: {test['drift']['text']}")
     return lines
+
+
+def _kept(own: Mapping[str, Any]) -> str:
+    if not own["holds"]:
+        return "THE PROMISE DOES NOT HOLD"
+    right = own["accuracy"]["value"]
+    less = right is not None and right < own["asked"]
+    return "less than promised, but no more so than chance explains" if less else "the promise holds"
 
 
 def _number(value: Mapping[str, Any]) -> str:

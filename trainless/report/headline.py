@@ -133,9 +133,11 @@ def deferral_in_words(own: Json, asked: float) -> str:
             f" {percent(own['referred'])} of the cases to a person ({own['rule']})."
         )
     right, share = own["accuracy"]["value"], percent(own["referred"])
-    held = "that held on the test cases" if own["holds"] else "that did NOT hold on the test cases"
     if right is None:
         return f"It refers {share} of the test cases to a person and answers none of them by itself."
+    held = "that did NOT hold on the test cases"
+    if own["holds"]:
+        held = "that held on the test cases" if right >= asked else "what is missing is no more than chance explains"
     return (
         f"When it is in doubt it says so: it refers {share} of the test cases to a person, and of those that it answers"
         f" {percent(right)} are right. It promises at least {percent(asked, 0)}, and {held}."

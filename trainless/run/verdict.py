@@ -113,7 +113,8 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         }
     if predictor.deferral is not None:
         check = check_deferral(predictor.deferral, doubt(said.mean), said.mean.argmax(1) == y)
-        found["deferral"] = {"rule": str(predictor.deferral), "promised": predictor.deferral.promised, **vars(check)}
+        rule = predictor.deferral
+        found["deferral"] = {"rule": str(rule), "promised": rule.promised, "asked": rule.accuracy, **vars(check)}
     return found
 
 

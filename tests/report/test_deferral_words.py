@@ -1,0 +1,32 @@
+"""What a reader is told of the rule of referral: kept, missed within chance, or broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainless.cli.design import _kept
+from trainless.report.headline import deferral_in_words
+
+
+def checked(right: float | None, holds: bool) -> dict[str, Any]:
+    """A rule that was promised, checked on a test part."""
+    accuracy = {"value": right, "low": 0.9, "high": 0.97}
+    return {"promised": True, "asked": 0.95, "accuracy": accuracy, "referred": 0.04, "holds": holds, "rule": ""}
+
+
+@pytest.mark.parametrize(
+    ("right", "holds", "said", "printed"),
+    [
+        (0.96, True, "that held on the test cases", "the promise holds"),
+        (0.935, True, "no more than chance explains", "less than promised, but no more so than chance explains"),
+        (0.9, False, "that did NOT hold", "THE PROMISE DOES NOT HOLD"),
+        (None, True, "answers none of them", "the promise holds"),
+    ],
+)
+def test_a_promise_is_kept_missed_by_chance_or_broken(
+    right: float | None, holds: bool, said: str, printed: str
+) -> None:
+    assert said in deferral_in_words(checked(right, holds), 0.95)
+    assert _kept(checked(right, holds)) == printed
