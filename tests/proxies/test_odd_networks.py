@@ -166,15 +166,17 @@ def test_the_fisher_information_of_texts_with_one_label() -> None:
 
 
 class Looking(Net):
-    """Looks at values, which there are none of on shapes alone."""
+    """Looks at values, and wants more than one sample."""
 
     def forward(self, x: Tensor) -> Tensor:
+        if len(x) == 1:
+            raise RuntimeError("one is too few")
         return super().forward(x) if bool(torch.isfinite(x.sum())) else x
 
 
 def test_grasp_needs_no_count() -> None:
     assert registry["grasp"](probe(Looking())) == registry["grasp"](probe(Net()))
-    with pytest.raises(Unscorable, match="cannot be counted on shapes alone"):
+    with pytest.raises(Unscorable, match="cannot be counted on one sample: RuntimeError: one is too few"):
         registry["flops"](probe(Looking()))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,9 +19,7 @@ from trainless.probe.probe import own_randomness, private_copy
 from trainless.spaces.protocol import Counts
 
 
-def count(
-    net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32, *, private: bool = False
-) -> Counts:
+def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Counts:
     """Count a network for one sample without allocating weights or computing anything.
 
     Multiply–accumulates are those of convolutions, linear layers, matrix products, attention and recurrent
@@ -30,35 +29,42 @@ def count(
         net: Any network; it is not touched.
         input_shape: The shape of one sample.
         dtype: Type of the inputs; integers for tokens.
-        private: The network is a probe's own and keeps nothing of a pass: it need not be copied.
 
     Example:
         >>> count(nn.Linear(4, 3), (4,))
         Counts(params=15, flops=12, layers=2)
     """
     parameters = list(net.parameters())
-    structure = net if private else private_copy(net)
+    structure = private_copy(net)
     tensors = itertools.chain(structure.named_parameters(), structure.named_buffers())
     shapes = {name: tensor.detach().to("meta") for name, tensor in tensors}
     x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")
-    counter = _Counter()
-    hooks = [
-        module.register_forward_hook(counter.recurrent)
-        for module in structure.modules()
-        if isinstance(module, nn.RNNBase | nn.RNNCellBase)
-    ]
     try:  # what the network makes on its way, such as random numbers, has no values either
-        with x.device, torch.no_grad(), own_randomness(0, x.device), normalised(structure, "off"), counter:
+        with x.device, torch.no_grad(), own_randomness(0, x.device), counting(structure) as counter:
             torch.func.functional_call(structure, shapes, (x,), tie_weights=True)
     except (NotImplementedError, RuntimeError) as error:
         raise Unscorable(f"the network cannot be counted on shapes alone: {error}") from error
-    finally:
-        for hook in hooks:
-            hook.remove()
     return Counts(sum(tensor.numel() for tensor in parameters), counter.macs, len(parameters))
 
 
-class _Counter(TorchFunctionMode):
+@contextmanager
+def counting(net: nn.Module) -> Iterator[Counter]:
+    """Count what a private network multiplies within the block, its norms left out."""
+    counter = Counter()
+    hooks = [
+        module.register_forward_hook(counter.recurrent)
+        for module in net.modules()
+        if isinstance(module, nn.RNNBase | nn.RNNCellBase)
+    ]
+    try:
+        with normalised(net, "off"), counter:
+            yield counter
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class Counter(TorchFunctionMode):
     """Adds up the multiply–accumulates of each call."""
 
     def __init__(self) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import torch
 
-from trainless.probe.counts import count
-from trainless.probe.probe import Probe, quantity
+from trainless.core.errors import Unscorable
+from trainless.core.wording import one_line
+from trainless.probe.counts import counting
+from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.quantities import weight_names
+from trainless.probe.record import run
 from trainless.proxies.proxy import proxy
-from trainless.spaces.protocol import Counts, Network
+from trainless.spaces.protocol import Counts
 
 
 @quantity
 def counts(p: Probe) -> Counts:
-    """Parameters, multiply–accumulates and parameter tensors of the probe's network."""
-    ours = isinstance(p.net, Network)  # another network may keep what it computed, here without numbers, for later
-    return count(p.net, tuple(p.x.shape[1:]), p.x.dtype, private=ours)
+    """Parameters, multiply–accumulates and parameter tensors of the probe's network, from one sample."""
+    try:
+        with torch.no_grad(), quiet_randomness(p), counting(p.net) as counter:
+            run(p.net, p.weights, p.x[:1])
+    except (NotImplementedError, RuntimeError) as error:
+        raise Unscorable(f"the network cannot be counted on one sample: {one_line(error)}") from error
+    return Counts(sum(tensor.numel() for tensor in p.weights.values()), counter.macs, len(p.weights))
 
 
 @proxy(higher_is_better=True, data=False, paper="baseline")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -39,26 +40,28 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     if not maps:
         raise Unscorable("no module gives a feature map of more than one channel and position")
     source = q.generator("meco")
-    by_size: dict[int, list[Tensor]] = {}
-    total = 0.0
+    by_shape: dict[torch.Size, list[tuple[Tensor, float]]] = {}
     for rows in maps:
         chosen, scale = rows, 1.0
         if channels is not None and len(rows) > channels:
             picked = torch.randperm(len(rows), generator=source)[:channels].to(rows.device)
             chosen, scale = rows[picked], len(rows) / channels
-        by_size.setdefault(len(chosen), []).append(correlation(chosen) * scale)
-    for matrices in by_size.values():
-        total += float(torch.linalg.eigvalsh(torch.stack(matrices).cpu())[:, 0].sum())
+        by_shape.setdefault(chosen.shape, []).append((chosen, scale))
+    total = 0.0
+    for alike in by_shape.values():
+        least = torch.linalg.eigvalsh(correlation(torch.stack([rows for rows, _ in alike])).cpu())[:, 0]
+        total += math.fsum(value * scale for value, (_, scale) in zip(least.tolist(), alike, strict=True))
     return total
 
 
 def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
     """Channels × positions of every module's output."""
     kept: list[tuple[Tensor, Tensor]] = []
+    known: set[int] = set()  # of tensors that are kept, so that an id stays that tensor's
 
     def keep(module: nn.Module, inputs: Any, output: Any) -> None:
-        seen = count == "tensors" and any(output is other for other, _ in kept)
-        if isinstance(output, Tensor) and output.ndim > 2 and not seen:
+        if isinstance(output, Tensor) and output.ndim > 2 and not (count == "tensors" and id(output) in known):
+            known.add(id(output))
             kept.append((output, output[0].clone()))  # a copy: what follows may work in place
 
     hooks = [
@@ -79,7 +82,7 @@ def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
 def correlation(rows: Tensor) -> Tensor:
     """The rows' correlation matrix; a constant row correlates with nothing, itself included."""
     rows = rows.double()
-    rows = rows - rows.mean(1, keepdim=True)
-    norms = rows.norm(dim=1, keepdim=True)
+    rows = rows - rows.mean(-1, keepdim=True)
+    norms = rows.norm(dim=-1, keepdim=True)
     rows = torch.where(norms > 0, rows / norms.clamp_min(1e-300), 0)
-    return rows @ rows.T
+    return rows @ rows.mT
