@@ -84,17 +84,19 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, conv: Conv, curved: Curved) -> Tensor:
         output = _convolve(x, weight, conv)
-        ctx.save_for_backward(x, weight, output)
+        ctx.save_for_backward(x, weight)
         ctx.conv, ctx.curved = conv, curved
+        ctx.output, ctx.version = output.detach(), output._version
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        x, weight, output = ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         if torch.is_grad_enabled():
             given = gradients[0], x, weight, ctx.conv, ctx.curved
             return *_ConvolutionGradients.apply(*given), None, None  # type: ignore[no-untyped-call]
-        ctx.curved.note(output, gradients[0])
+        written_over = ctx.output._version != ctx.version  # the network may go on in place
+        ctx.curved.note(_convolve(x, weight, ctx.conv) if written_over else ctx.output, gradients[0])
         on_x = ctx.needs_input_grad[0]
         return _gradients(gradients[0], x, weight, ctx.conv, on_x, False)[0] if on_x else None, None, None, None
 
