@@ -278,7 +278,7 @@ BAD = [
     (("demo", "--out", "my_nets.py/x"), "--out my_nets.py/x cannot be made"),
     ((*SMALL, "|nor_conv|", "--proxies", "snip"), "expected 3, such as"),
     ((*SMALL, ARCH, "--proxies", "snipp"), "did you mean 'snip'?"),
-    ((*SMALL, ARCH, "--init", "both"), "expected 'own' or 'paper'"),
+    ((*SMALL, ARCH, "--init", "both"), "expected 'own', 'kaiming' or 'paper'"),
     ((*SMALL, ARCH, "--task", "digits"), "--task and --input were given"),
     ((*SMALL, ARCH, "--size", "32"), "--size was given without --task"),
     ((*SMALL, ARCH, "--json", "--csv", "-"), "give --csv a file"),

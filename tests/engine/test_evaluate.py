@@ -162,7 +162,7 @@ BAD: list[tuple[object, object, dict[str, object], str]] = [
     (small_net(), None, {}, "nothing to score on"),
     (small_net(), 0, {"task": tl.Task.noise((3, 6, 6), 5)}, "at least 1 sample"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 7)}, r"output has shape \(2, 5\).*needs \(N, 7\)"),
-    (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "init": "other"}, "expected 'own' or 'paper'"),
+    (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "init": "other"}, "expected 'own', 'kaiming' or 'paper'"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "seeds": 0}, "at least one seed"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "device": "abacus"}, "expected cpu, cuda"),
     ("a text", 4, {"task": tl.Task.noise((3, 6, 6), 5)}, "expected an nn.Module, a pair"),
