@@ -244,7 +244,7 @@ def test_a_silenced_ingredient_is_named() -> None:
     ]
     found = rank("trainless-label-free", Scores(records))
     assert found.silenced == ("jacov",)
-    assert found.notes == ("Silenced, because they contradict the others on these candidates: jacov.",)
+    assert found.notes == ("Silenced, because they do not agree with the others on these candidates: jacov.",)
     assert [place.candidate for place in found.places] == [f"net{place}" for place in range(19, -1, -1)]
     assert found.places[0].ranks == {proxy: 20 if proxy == "jacov" else 1 for proxy in found.higher_is_better}
     few = rank("trainless-label-free", Scores([each for each in records if each.candidate in ("net1", "net2")]))

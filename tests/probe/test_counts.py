@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from tests.cases import CASES, CONV
 from trainless.core.errors import Unscorable
+from trainless.core.target import Target
 from trainless.probe.counts import count
+from trainless.probe.probe import Probe
+from trainless.proxies.proxy import registry
 from trainless.spaces.protocol import Counts
 
 TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
@@ -131,3 +134,42 @@ def test_networks_that_look_at_values() -> None:
 
     with pytest.raises(Unscorable, match="cannot be counted on shapes alone"):
         count(Looks(), (3,))
+
+
+class ByName(nn.Module):
+    """Gives everything by name, and recurs over the rows of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1, bias=False)
+        self.rnn = nn.LSTM(4, 5, batch_first=True, bias=False)
+        self.head = nn.Linear(5, 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.conv2d(weight=self.conv.weight, input=x, padding=1)
+        rows, _ = self.rnn(input=x.permute(0, 2, 3, 1).flatten(0, 1))
+        x = F.linear(input=rows.mean((0, 1))[None], weight=self.head.weight)
+        return torch.matmul(x, other=torch.ones(2, 2, device=x.device))
+
+
+def test_operands_by_name_and_every_sequence() -> None:
+    x = torch.randn(2, 3, 6, 6)
+    convolution, recurrence = 36 * 4 * 27, 36 * 4 * 5 * (4 + 5)  # six sequences of six steps, four gates
+    expected = convolution + recurrence + 5 * 2 + 2 * 2
+    assert count(ByName(), (3, 6, 6)).flops == expected
+    p = Probe.of(ByName(), (x[:1], torch.zeros(1, dtype=torch.int64)), Target("multiclass", 2))
+    assert registry["flops"](p) == expected
+
+
+def test_packed_sequences() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.RNN(3, 2, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x.transpose(0, 1), [x.shape[1]] * len(x))
+            return self.rnn(packed)[1][0]
+
+    p = Probe.of(Packed(), (torch.randn(4, 5, 3), torch.zeros(4, dtype=torch.int64)), Target("multiclass", 2))
+    assert registry["flops"](p) == 5 * 2 * (3 + 2)

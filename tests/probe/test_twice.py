@@ -85,7 +85,37 @@ class InPlace(nn.Module):
         return x.mul_(2).tanh().mean((2, 3))
 
 
+class Looking(nn.Module):
+    """Takes gradients on its way, once as numbers and once as part of what it computes."""
+
+    def __init__(self, part: bool) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(4, 4)
+        self.part = part
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.conv(x))
+        (slope,) = torch.autograd.grad(h.square().sum(), self.conv.weight, create_graph=self.part, retain_graph=True)
+        return self.head(h.mean((2, 3))) * slope.square().mean().sqrt()
+
+
+class Transforming(nn.Module):
+    """Differentiates a convolution forwards on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value, slope = torch.func.jvp(lambda x: torch.tanh(self.conv(x)), (x,), (torch.ones_like(x),))
+        return (value + slope).mean((2, 3))
+
+
 NETWORKS = {
+    "gradients on its way": lambda: Looking(False),
+    "gradients as part of it": lambda: Looking(True),
+    "transforms": Transforming,
     "in place": InPlace,
     "2d": lambda: nn.Sequential(
         *(nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
@@ -103,6 +133,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own forward rules are scripted
 @pytest.mark.parametrize("name", NETWORKS)
 def test_curvature_equals_pytorchs(name: str) -> None:
     torch.manual_seed(0)

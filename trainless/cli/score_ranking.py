@@ -109,7 +109,7 @@ def _notes(rule: object, scores: Scores, silenced: Sequence[str]) -> list[str]:
             f"All {len(rule.proxies)} have a voice: with fewer than {FEWEST} candidates nothing says who contradicts"
             " the others."
             if few
-            else f"Silenced, because they contradict the others on these candidates: {', '.join(silenced)}."
+            else f"Silenced, because they do not agree with the others on these candidates: {', '.join(silenced)}."
             if silenced
             else f"All {len(rule.proxies)} have a voice: none contradicts the others on these candidates."
         )

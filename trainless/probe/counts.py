@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
@@ -52,7 +53,7 @@ def counting(net: nn.Module) -> Iterator[Counter]:
     """Count what a private network multiplies within the block, its norms left out."""
     counter = Counter()
     hooks = [
-        module.register_forward_hook(counter.recurrent)
+        module.register_forward_hook(counter.recurrent, with_kwargs=True)
         for module in net.modules()
         if isinstance(module, nn.RNNBase | nn.RNNCellBase)
     ]
@@ -80,23 +81,22 @@ class Counter(TorchFunctionMode):
             self.macs += _COST[func](result, *args, **kwargs)
         return result
 
-    def recurrent(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """A forward hook for recurrent modules: every weight matrix is applied once per step."""
-        steps = 1
-        if isinstance(module, nn.RNNBase):
-            x = inputs[0]
-            steps = x.shape[1 if module.batch_first and x.ndim == 3 else 0]
+    def recurrent(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """A forward hook for recurrent modules: every weight matrix is applied once per step of every sequence."""
+        x = args[0] if args else kwargs["input"]
+        steps = math.prod((x.data if isinstance(x, PackedSequence) else x).shape[:-1])
         self.macs += steps * sum(tensor.numel() for tensor in module.parameters(recurse=False) if tensor.ndim == 2)
 
 
-def _weighted(result: Tensor, x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:
+# parameters are called as PyTorch calls them, because they may be given by name
+def _weighted(result: Tensor, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:  # noqa: A002
     """Convolutions and linear layers: each output number takes one fan-in of products."""
     return result.numel() * math.prod(weight.shape[1:])
 
 
-def _transposed(result: Tensor, x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:
+def _transposed(result: Tensor, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:  # noqa: A002
     """Transposed convolutions: each input number takes part in one kernel of products."""
-    return x.numel() * math.prod(weight.shape[1:])
+    return input.numel() * math.prod(weight.shape[1:])
 
 
 def _attention(result: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> int:
@@ -105,9 +105,14 @@ def _attention(result: Tensor, query: Tensor, key: Tensor, value: Tensor, *args:
     return rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
-def _product(result: Tensor, left: Tensor, right: Tensor, *args: Any, **kwargs: Any) -> int:
+def _product(result: Tensor, input: Tensor, *args: Any, **kwargs: Any) -> int:  # noqa: A002
     """Matrix products of activations."""
-    return result.numel() * left.shape[-1]
+    return result.numel() * input.shape[-1]
+
+
+def _added(result: Tensor, input: Tensor, mat1: Tensor, *args: Any, **kwargs: Any) -> int:  # noqa: A002
+    """Matrix products that are added to something."""
+    return result.numel() * mat1.shape[-1]
 
 
 def _multihead(
@@ -126,6 +131,7 @@ _COST: dict[Callable[..., Any], Callable[..., int]] = {
     **dict.fromkeys(
         (torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm), _product
     ),
+    **dict.fromkeys((torch.addmm, Tensor.addmm), _added),
     F.scaled_dot_product_attention: _attention,
     F.multi_head_attention_forward: _multihead,
 }

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
 from trainless.probe.applied import CONVOLUTIONS, Conv, conv_of
@@ -35,15 +34,20 @@ class Curved(TorchFunctionMode):
     def __init__(self, weights: Iterable[Tensor]) -> None:
         super().__init__()
         self.weights = {id(tensor) for tensor in weights}
+        self.noting = False  # a network may differentiate on its way: that is no business of ours
         self.noted: list[Tensor] = []
 
     def note(self, left: Tensor, right: Tensor) -> None:
         """Add an inner product."""
         self.noted.append((left * right).sum())
 
-    def total(self) -> float:
-        """What the convolutions have noted."""
-        return float(torch.stack(self.noted).double().sum()) if self.noted else 0.0
+    def along(self, flow: Tensor, weights: list[Tensor]) -> float:
+        """θᵀ∂flow/∂θ."""
+        self.noting = True
+        found = torch.autograd.grad(flow, weights, allow_unused=True, materialize_grads=True)
+        self.noting = False
+        self.noted += [(weight.detach() * gradient).sum() for weight, gradient in zip(weights, found, strict=True)]
+        return float(torch.stack(self.noted).double().sum())
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -95,10 +99,14 @@ class _Convolution(torch.autograd.Function):
         if torch.is_grad_enabled():
             given = gradients[0], x, weight, ctx.conv, ctx.curved
             return *_ConvolutionGradients.apply(*given), None, None  # type: ignore[no-untyped-call]
-        written_over = ctx.output._version != ctx.version  # the network may go on in place
-        ctx.curved.note(_convolve(x, weight, ctx.conv) if written_over else ctx.output, gradients[0])
+        noting = ctx.curved.noting
+        if noting:
+            written_over = ctx.output._version != ctx.version  # the network may go on in place
+            ctx.curved.note(_convolve(x, weight, ctx.conv) if written_over else ctx.output, gradients[0])
         on_x = ctx.needs_input_grad[0]
-        return _gradients(gradients[0], x, weight, ctx.conv, on_x, False)[0] if on_x else None, None, None, None
+        if noting and not on_x:
+            return None, None, None, None
+        return *_gradients(gradients[0], x, weight, ctx.conv, on_x, not noting), None, None
 
 
 class _ConvolutionGradients(torch.autograd.Function):
@@ -110,18 +118,21 @@ class _ConvolutionGradients(torch.autograd.Function):
         return _gradients(g, x, weight, conv, ctx.needs_input_grad[1], True)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, h: Tensor | None, u: Tensor | None) -> Any:
+        _require_last()
         g, x, weight = ctx.saved_tensors
-        on_g = on_x = None
+        on_g = on_x = on_weight = None
         if h is not None:
             on_g = _convolve(h, weight, ctx.conv)
-            ctx.curved.note(on_g, g)
+            if ctx.curved.noting:
+                ctx.curved.note(on_g, g)
+            else:
+                on_weight = _gradients(g, h, weight, ctx.conv, False, True)[1]
         if u is not None:
             further = _convolve(x, u, ctx.conv)
             on_g = further if on_g is None else on_g.add_(further)
             on_x = _gradients(g, x, u, ctx.conv, True, False)[0] if ctx.needs_input_grad[1] else None
-        return on_g, on_x, None, None, None
+        return on_g, on_x, on_weight, None, None
 
 
 def batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
@@ -168,8 +179,8 @@ class _BatchNormGradients(torch.autograd.Function):
         return (on_x, on_weight, on_bias) if weight is not None else (on_x, None, None)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, h: Tensor | None, along_weight: Tensor | None, along_bias: Tensor | None) -> Any:
+        _require_last()
         a, x, weight, mean, r, sum_ax, sum_a = ctx.saved_tensors
         n = x.numel() // x.shape[1]
         h = torch.zeros_like(x) if h is None else h
@@ -189,6 +200,12 @@ class _BatchNormGradients(torch.autograd.Function):
         on_x = torch.addcmul(_wide(rest - of_x * r * mean, x), h, _wide(of_h, x))
         on_x.addcmul_(a, _wide(of_a, x)).addcmul_(x, _wide(of_x * r, x))
         return on_a, on_x, None if weight is None else n * r * (ha - hx * ax), None, None, None
+
+
+def _require_last() -> None:
+    """What is computed here has no graph of its own: it must be the end of all differentiating."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("these second derivatives cannot be differentiated again")
 
 
 def _wide(channels: Tensor, x: Tensor) -> Tensor:

@@ -90,15 +90,20 @@ def is_bias(name: str) -> bool:
 
 
 def _fresh(own: Parameters, draw: Draw, kind: Kind, scale: Callable[[int], float]) -> dict[str, Tensor]:
-    """Draw matrices and kernels; set norm scales to 1 and biases to 0; leave what has another name alone."""
+    """Draw matrices and kernels; set norm scales to 1 and biases to 0; leave what is neither alone.
+
+    A norm is known by its bias, which has the shape of its scale: a slope of a PReLU has none.
+    """
     fresh = {}
     for name, tensor in own.items():
-        if tensor.ndim > 1:
+        bias = own.get(f"{name.removesuffix('weight')}bias") if name.endswith("weight") else None
+        norm = bias is not None and bias.shape == tensor.shape
+        if norm:
+            fresh[name] = torch.ones_like(tensor)
+        elif tensor.ndim > 1 and not is_bias(name):
             fresh[name] = drawn(kind, tuple(tensor.shape), draw(name), tensor) * scale(tensor[0].numel())
         elif is_bias(name):
             fresh[name] = torch.zeros_like(tensor)
-        elif name.endswith("weight"):
-            fresh[name] = torch.ones_like(tensor)
         else:
             fresh[name] = tensor
     return fresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trainless.core.errors import Unscorable
+from trainless.core.errors import InputError, Unscorable
 from trainless.core.wording import one_line
 from trainless.probe.counts import counting
 from trainless.probe.probe import Probe, quantity, quiet_randomness
@@ -20,7 +20,9 @@ def counts(p: Probe) -> Counts:
     try:
         with torch.no_grad(), quiet_randomness(p), counting(p.net) as counter:
             run(p.net, p.weights, p.x[:1])
-    except (NotImplementedError, RuntimeError) as error:
+    except (InputError, Unscorable):
+        raise
+    except Exception as error:  # whatever a network of somebody's raises on a sample alone
         raise Unscorable(f"the network cannot be counted on one sample: {one_line(error)}") from error
     return Counts(sum(tensor.numel() for tensor in p.weights.values()), counter.macs, len(p.weights))
 
@@ -38,7 +40,7 @@ def params(p: Probe) -> float:
 def flops(p: Probe) -> float:
     """Multiply–accumulates for one sample: convolutions, linear layers, attention and recurrent cells.
 
-    Σ_l (outputs of l) · (fan-in of l), on shapes alone.
+    Σ_l (outputs of l) · (fan-in of l).
 
     Differences:
         Norms, activations and pooling count nothing, as in NAS-Bench-201's own figures; NASLib's table counts them

@@ -59,17 +59,25 @@ def forwards_hold(p: Probe) -> bool:
 
 
 def _backwards(p: Probe) -> float:
-    """θᵀHg by differentiating the gradient."""
-    return run_in(p.layout, lambda layout: _backwards_in(p, layout))
+    """θᵀHg by differentiating the gradient.
+
+    Our own second derivatives were measured on processors. Where a network cannot be run with them (it transforms
+    functions on its way), and on a GPU, PyTorch's are taken.
+    """
+    try:
+        return run_in(p.layout, lambda layout: _backwards_in(p, layout, own=not p.x.is_cuda))
+    except RuntimeError:
+        if p.x.is_cuda:
+            raise
+        return run_in(p.layout, lambda layout: _backwards_in(p, layout, own=False))
 
 
-def _backwards_in(p: Probe, layout: Layout) -> float:
+def _backwards_in(p: Probe, layout: Layout, own: bool) -> float:
     names = weight_names(p)
     weights = {
         name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()
     }
     chosen = [weights[name] for name in names]
-    own = not p.x.is_cuda  # second derivatives of our own; they were measured on processors
     curved, norm = Curved(chosen if own else ()), "twice" if own and p.norm == "batch" else p.norm
     math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
     with math_only, quiet_randomness(p), normalised(p.net, norm, p.kept_norms), torch.enable_grad():
@@ -80,9 +88,7 @@ def _backwards_in(p: Probe, layout: Layout) -> float:
         flow = torch.stack([(gradient * gradient.detach()).sum() for gradient in first]).sum()
         if not flow.requires_grad:
             return 0.0
-        second = torch.autograd.grad(flow, chosen, allow_unused=True, materialize_grads=True)
-    parts = [(weight.detach() * gradient).sum() for weight, gradient in zip(chosen, second, strict=True)]
-    return curved.total() + float(torch.stack(parts).double().sum())
+        return curved.along(flow, chosen)
 
 
 def _forwards(p: Probe) -> float:

@@ -33,7 +33,7 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
         See ``count``: with the program's counting, the score depends on how a network's code is nested.
 
     Fails:
-        The network has no feature map of more than one channel and position.
+        The network has no feature map of more than one channel and position, or one that is not finite.
     """
     q = p.once(x=First(1))
     maps = _maps(q, count)
@@ -49,6 +49,8 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
         by_shape.setdefault(chosen.shape, []).append((chosen, scale))
     total = 0.0
     for alike in by_shape.values():
+        if not all(bool(torch.isfinite(rows).all()) for rows, _ in alike):
+            raise Unscorable("a feature map is not finite")
         least = torch.linalg.eigvalsh(correlation(torch.stack([rows for rows, _ in alike])).cpu())[:, 0]
         total += math.fsum(value * scale for value, (_, scale) in zip(least.tolist(), alike, strict=True))
     return total

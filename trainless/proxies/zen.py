@@ -35,7 +35,7 @@ def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
 
     Differences:
         Variances are the batch's own; the program reads running averages that drift from repeat to repeat.
-        Features are the last rectifier's outputs.
+        Features are the last rectifier's outputs (of an activation that is no ReLU, its inputs).
 
     Fails:
         Token inputs, no rectifier, or features that do not react.
