@@ -201,3 +201,15 @@ def test_networks_that_draw_are_counted_and_scored() -> None:
         assert found == pytest.approx(registry[name](probe(Scaled(drawn)))), name
         assert math.isfinite(found)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class Broken(Net):
+    """Its first feature map is no number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x * math.nan)
+
+
+def test_meco_of_no_numbers_is_a_failure() -> None:
+    with pytest.raises(Unscorable, match="a feature map is not finite"):
+        registry["meco"](probe(Broken()))
