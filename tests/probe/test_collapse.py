@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -47,6 +49,25 @@ def test_padding_wider_than_half_a_window_and_maps_smaller_than_it(dims: int) ->
     net.double()(x)
     p = Probe.of(net, (x, torch.zeros(4, dtype=torch.long)), Target("binary", 2))
     assert check(p.at(weights=Constant(0.5))).shape == (4, 1)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize(
+    ("sizes", "one"),
+    [
+        ({"kernel_size": 3, "stride": 2, "padding": 1}, True),
+        ({"kernel_size": (2, 3), "stride": (3, 1), "padding": (0, 2)}, True),
+        ({"kernel_size": 3, "dilation": (2, 1), "padding": 2}, True),
+        ({"kernel_size": 5, "stride": 3, "dilation": 2, "padding": 4}, True),
+        ({"kernel_size": 4, "padding": "same"}, False),
+    ],
+    ids=str,
+)
+def test_convolutions_of_every_kind(sizes: dict[str, Any], one: bool) -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, **sizes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2)).double()
+    x = torch.randn(4, 2, 9, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    p = Probe.of(net, (x, torch.zeros(4, dtype=torch.long)), Target("binary", 2))
+    assert check(p.at(weights=Constant(0.5))).shape == (4, 1 if one else 2)
 
 
 class Mixes(nn.Module):

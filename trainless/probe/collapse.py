@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from trainless.probe.applied import CONVOLUTIONS
+from trainless.probe.applied import CONVOLUTIONS, Conv, conv_of
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.record import run
 
-_AVERAGES: dict[int, Callable[..., Tensor]] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 _ALIKE: frozenset[Any] = frozenset(
     [
         *(getattr(F, f"{kind}_pool{dims}d") for kind in ("avg", "max", "adaptive_avg") for dims in (1, 2, 3)),
@@ -100,21 +99,27 @@ def _convolution(
         alike = weight.shape[1]
     else:
         raise _Different
-    kernel = tuple(weight.shape[2:])
-    if isinstance(padding, str) or any(step != 1 for step in torch.atleast_1d(torch.as_tensor(dilation)).tolist()):
+    if isinstance(padding, str):  # which may add more on one side than on the other
         raise _Different
-    count = weight[0, 0].numel()
-    plain = count == 1 and stride in (1, (1,) * len(kernel)) and padding in (0, (0,) * len(kernel))
-    total = x if plain else _sums(x, kernel, stride, padding) * count
-    scaled = total * (weight.flatten()[0] * alike)
+    conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
+    scaled = _sums(x, conv) * (weight.flatten()[0] * alike)
     return scaled if bias is None else scaled + bias[0]
 
 
-def _sums(x: Tensor, kernel: tuple[int, ...], stride: Any, padding: Any) -> Tensor:
-    """The mean of every window, padding counted as zeros."""
-    sizes = (padding,) * len(kernel) if isinstance(padding, int) else tuple(padding) * (len(kernel) // len(padding))
-    around = [size for size in reversed(sizes) for _ in range(2)]  # a pooling pads by no more than half of its window
-    return _AVERAGES[len(kernel)](F.pad(x, around) if any(around) else x, kernel, stride)
+def _sums(x: Tensor, conv: Conv) -> Tensor:
+    """The sum of every window, one axis after the other."""
+    if any(conv.padding):
+        x = F.pad(x, [size for size in reversed(conv.padding) for _ in range(2)])
+    for axis, (taps, stride, step) in enumerate(zip(conv.kernel, conv.stride, conv.dilation, strict=True), 2):
+        last = x.shape[axis] - step * (taps - 1)
+        if last < 1:
+            raise _Different
+        before = (slice(None),) * axis
+        seen = [x[(*before, slice(step * tap, step * tap + last, stride))] for tap in range(taps)]
+        x = seen[0]
+        for more in seen[1:]:
+            x = x + more
+    return x
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -17,12 +17,13 @@ from trainless.probe.applied import CONVOLUTIONS, Layer, Lookup, Standardised, c
 from trainless.probe.layout import Layout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.structure import block_names, modules
+from trainless.probe.structure import block_names, modules, tied
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
 RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
     (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)
 )
+_RELU = frozenset((F.relu, torch.relu, Tensor.relu))
 ACTIVATIONS = RECTIFIERS | {F.leaky_relu_, F.elu_, F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
 
 
@@ -109,7 +110,7 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     buffers = _own_buffers(net, _other_precision(net, weights))
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED):
-            outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=True)
+            outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=tied(net))
     except RuntimeError as error:
         raise InputError(_CHECKPOINTED) if _CHECKPOINTED in str(error) else error from error
     if not isinstance(outputs, Tensor):
@@ -133,7 +134,8 @@ def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]
         f"{name}.{own}" if name else own: buffer.to(dtype if buffer.is_floating_point() else None, copy=True)
         for name, module in modules(net)
         if not isinstance(module, _BatchNorm)
-        for own, buffer in module.named_buffers(recurse=False)
+        for own, buffer in module._buffers.items()
+        if buffer is not None
     }
 
 
@@ -157,12 +159,15 @@ class Recorder(TorchFunctionMode):
         self.norms: list[Standardised] = []
         self.activations: dict[int, Activation] = {}
         self.rectified: dict[int, Activation] = {}
+        self.relus: dict[tuple[int, bool], tuple[int, Tensor, int]] = {}
         self.alive: list[Tensor] = []  # so that an id stays that tensor's
         self.blocks: dict[str, Tensor] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func in _RELU and not self.careful and not (kwargs or {}).get("inplace") and True not in args[1:]:
+            return self._relu(args[0] if args else (kwargs or {})["input"])
         result = func(*args, **(kwargs or {}))
         if func in CONVOLUTIONS or func is F.linear:
             self._layer(func, result, *args, **(kwargs or {}))
@@ -243,6 +248,16 @@ class Recorder(TorchFunctionMode):
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)
+
+    def _relu(self, x: Tensor) -> Tensor:
+        """Rectify a tensor once, however many branches ask for it; again only if it or the result was written to."""
+        key = id(x), torch.is_grad_enabled()
+        before, output, after = self.relus.get(key, (-1, x, 0))
+        if (x._version, output._version) != (before, after):
+            output = torch.relu(x)
+            self.relus[key] = x._version, output, output._version
+        self._activation(F.relu, x, output)
+        return output
 
     def norm(self, module: nn.Module, x: Tensor, standard: Tensor, output: Tensor) -> Tensor:
         """Note a batch norm: the observer of ``normalised``."""

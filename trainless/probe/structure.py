@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
-from torch import nn
+from torch import Tensor, nn
 
 _LISTED: WeakKeyDictionary[nn.Module, tuple[tuple[str, nn.Module], ...]] = WeakKeyDictionary()
 
@@ -19,6 +20,23 @@ def modules(net: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
     if net not in _LISTED:
         _LISTED[net] = tuple((name, module) for name, module in net.named_modules() if name)
     return (("", net), *_LISTED[net])
+
+
+def tied(net: nn.Module) -> bool:
+    """Whether two modules share a parameter or buffer: looking for which takes longer than a small network's pass.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        >>> net[1].weight = net[0].weight
+        >>> tied(net)
+        True
+    """
+    held = [id(tensor) for _, module in modules(net) for tensor in (*_own(module._parameters), *_own(module._buffers))]
+    return len(held) > len(set(held))
+
+
+def _own(tensors: Mapping[str, Tensor | None]) -> Iterator[Tensor]:
+    return (tensor for tensor in tensors.values() if tensor is not None)
 
 
 def block_names(net: nn.Module) -> tuple[str, ...]:

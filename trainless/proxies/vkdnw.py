@@ -33,7 +33,7 @@ def selected_jacobian(p: Probe, tensors: int, outputs: int) -> Tensor:
     names = list(p.weights)[:tensors]
     if not names:
         raise Unscorable("the network has no weights" if not p.weights else f"tensors={tensors} leaves no weights")
-    found = torch.stack([_rows(p, names, k) for k in range(outputs)], 1)
+    found = _read(p, names, outputs)
     if unread := [name for name in names if name in reach(p).unread]:
         found[..., [names.index(name) for name in unread]] = _first_entries(p, unread, outputs)
     return found
@@ -52,10 +52,11 @@ def _firsts(tensors: list[Tensor]) -> Tensor:
     return torch.stack([tensor.flatten()[0] for tensor in tensors])
 
 
-def _rows(p: Probe, names: list[str], k: int) -> Tensor:
-    """The named parameters' entries of every sample for output k, read off the gradients as they pass by."""
+def _read(p: Probe, names: list[str], outputs: int) -> Tensor:
+    """The named parameters' entries of every sample and output, read off the gradients as they pass by."""
     t = trace(p)
     place = {name: index for index, name in enumerate(names)}
+    rows = t.outputs.new_zeros(len(p.x), outputs, len(names) + 1)
     places: list[int] = []
     found: list[Tensor] = []
 
@@ -72,14 +73,16 @@ def _rows(p: Probe, names: list[str], k: int) -> Tensor:
     wanted = set(names) - reach(p).unread
     handles = [watch(reading) for reading in _readings(p) if not wanted.isdisjoint(reading.names)]
     try:
-        gradient(t.outputs[:, k].sum(), reach(p).ends)
+        for k in range(outputs):
+            gradient(t.outputs[:, k].sum(), reach(p).ends)
+            if found:
+                rows[:, k].index_add_(1, torch.tensor(places, device=rows.device), torch.cat(found, 2)[:, 0])
+            places.clear()
+            found.clear()
     finally:
         for handle in handles:
             handle.remove()
-    rows = t.outputs.new_zeros(len(p.x), len(names) + 1)
-    if found:
-        rows.index_add_(1, torch.tensor(places, device=rows.device), torch.cat(found, 2)[:, 0])
-    return rows[:, :-1]
+    return rows[..., :-1]
 
 
 @dataclass(frozen=True, eq=False)
