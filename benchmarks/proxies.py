@@ -153,7 +153,6 @@ def measures() -> dict[str, tuple[Part, ...]]:
         "suite without grasp": tuple(name for name in names if name != "grasp"),
         "suite": tuple(names),
         "ranking trainless": rankings["trainless"].proxies,
-        "ranking trainless-label-free": rankings["trainless-label-free"].proxies,
     }
     alone = {name: (name,) for name in names}
     found: dict[str, tuple[Part, ...]] = {
@@ -164,7 +163,16 @@ def measures() -> dict[str, tuple[Part, ...]]:
     return {**found, JOINT: (("ntk_condition", (("coupling", "joint"),)),)}
 
 
-OURS = ("block_meco", "feature_rank", "isolated_jacov", "layer_entropy", "loss_ntk", "loss_synflow", "sample_zico")
+OURS = (
+    "block_meco",
+    "feature_rank",
+    "isolated_jacov",
+    "isometry",
+    "layer_entropy",
+    "loss_ntk",
+    "loss_synflow",
+    "sample_zico",
+)
 """Measures of our own, and TEACUP's variants of two that are in the suite under the names of their first papers."""
 
 CROPS = "linear_regions (one cell, 3,000 crops)"

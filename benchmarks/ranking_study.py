@@ -1,19 +1,20 @@
-"""The study behind ``trainless`` and ``trainless-label-free``: docs/ranking.md and its numbers from results/.
+"""The study behind the ranking ``trainless``: docs/ranking.md and its numbers from results/.
 
     python benchmarks/ranking_study.py --draws 1000      # writes docs/ranking.md and benchmarks/results/ranking.json
 
-Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0006-how-our-ranking-was-chosen.md.
+Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0009-a-ranking-of-aspects.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ from trainless.spaces.constraint import counter
 ROOT = Path(__file__).resolve().parents[1]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-OURS, FREE = "trainless", "trainless-label-free"
+OURS = "trainless"
 STUDY = {
     "P6 (the first study's)": ("trainability", "flops", "jacov", "loss_ntk", "ntk_mse", "synflow"),
     "LF7 (the first study's, label-free)": (
@@ -42,6 +43,13 @@ STUDY = {
     ),
     "FLOPs and jacov": ("flops", "jacov"),
 }
+BEFORE = Consensus(
+    (
+        *("flops", "layers", "synflow", "meco", "expressivity", "swap", "jacov", "isolated_jacov"),
+        *("layer_entropy", "trainability", "loss_ntk"),
+    )
+)
+"""What decision 8 had chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +120,17 @@ def populations(evidence: Evidence) -> Iterator[Population]:
     yield common(darts, asked, "DARTS, half A", complete & chose, tests=False)
     yield common(darts, asked, "DARTS, half B", complete & before & ~chose)
     yield common(darts, asked, "DARTS, scored after the choice", complete & ~before)
-    for title, file, parameters in (
-        ("full width", "nb101.npz", {}),
-        ("32 channels", "nb101_thin.npz", {"channels": 32}),
-    ):
-        nb101, asked, rows, _ = scored(evidence, "nb101", file, "cifar10", "valid", **parameters)
-        complete = whole(nb101, asked, needed)
-        if not parameters:
-            chose = np.isin(rows, seen["nb101_chose"])
-            yield common(nb101, asked, f"NAS-Bench-101, {title}", complete & chose, tests=False)
-        before = np.isin(rows, seen["nb101"])
-        yield common(nb101, asked, f"NAS-Bench-101, {title}, unseen", complete & ~before)
+    full, asked, rows, _ = scored(evidence, "nb101", "nb101.npz", "cifar10", "valid")
+    complete = whole(full, asked, needed)
+    chose = np.isin(rows, seen["nb101"])
+    yield common(full, asked, "NAS-Bench-101, full width", complete & chose, tests=False)
+    yield common(full, asked, "NAS-Bench-101, full width, others", complete & ~chose)
+    thin, asked, rows, _ = scored(evidence, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=32)
+    complete = whole(thin, asked, needed)
+    chose, sampled = np.isin(rows, seen["nb101"]), np.isin(rows, seen["nb101_sampled"])
+    yield common(thin, asked, "NAS-Bench-101, 32 channels", complete & chose, tests=False)
+    yield common(thin, asked, "NAS-Bench-101, 32 channels, tested before", complete & sampled & ~chose)
+    yield common(thin, asked, "NAS-Bench-101, 32 channels, never scored before", complete & ~sampled)
 
 
 def common(population: Population, asked: Mapping[str, Mask], title: str, mask: Mask, tests: bool = True) -> Population:
@@ -135,8 +143,8 @@ def common(population: Population, asked: Mapping[str, Mask], title: str, mask: 
 def candidates() -> dict[str, Any]:
     """Rankings by name: the published, the first study's, ours."""
     found: dict[str, Any] = {name: RankProduct(parts) for name, parts in STUDY.items()}
-    found |= {name: rankings[name] for name in ("az-nas", "vkdnw-agg", FREE, OURS)}
-    return found
+    found |= {name: rankings[name] for name in ("az-nas", "vkdnw-agg")}
+    return {**found, "ours before (decision 8)": BEFORE, OURS: rankings[OURS]}
 
 
 def value(ranking: Any, population: Population) -> Floats | None:
@@ -189,26 +197,26 @@ def study(evidence: Evidence, draws: int) -> dict[str, Any]:
         }
         report["ablation"][population.title] = _ablation(population)
         report["agreement"][population.title] = {
-            str(level): judged(_need(Consensus(rankings[OURS].parts, level), population), population, 2)["spearman"]  # type: ignore[attr-defined]
-            for level in (-1.0, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
+            str(level): judged(_need(replace(_ours(), agreement=level), population), population, 2)["spearman"]
+            for level in (-1.0, 0.0, 0.1, 0.2, 0.3, 0.4)
         }
     return report
 
 
 def without_data(evidence: Evidence, draws: int) -> dict[str, dict[str, Any]]:
-    """The label-free ranking on noise and on images, on the networks that were scored on both."""
+    """The ranking on noise and on images, on the networks that were scored on both."""
     found = {}
     live = evidence.population("nb201", "no-dead-edges")
     for task in ("cifar10", "cifar100", "ImageNet16-120"):
         noise, asked, rows, _ = scored(evidence, "nb201", "nb201_without_data.npz", task, "test")
         images, _, places_, _ = scored(evidence, "nb201", "nb201_own.npz", task, "test")
-        both = whole(noise, asked, rankings[FREE].proxies)
+        both = whole(noise, asked, rankings[OURS].proxies)
         for title, mask in ((f"all, {task}", both), (f"no dead edges, {task}", both & live[rows])):
             same = np.isin(places_, rows[mask])
             found[title] = {
                 "networks": int(mask.sum()),
-                "noise": judged(_need(rankings[FREE], noise.within("", mask)), noise.within("", mask), draws),
-                "images": judged(_need(rankings[FREE], images.within("", same)), images.within("", same), draws),
+                "noise": judged(_need(rankings[OURS], noise.within("", mask)), noise.within("", mask), draws),
+                "images": judged(_need(rankings[OURS], images.within("", same)), images.within("", same), draws),
             }
     return found
 
@@ -230,6 +238,10 @@ def _coverage(population: Population) -> float:
     return round(float(every.mean()), 4)
 
 
+def _ours() -> Consensus:
+    return cast(Consensus, rankings[OURS])
+
+
 def _heard(population: Population) -> list[str]:
     ranking: Any = rankings[OURS]
     voices = ranking.voices([population.columns[name] for name in ranking.parts])
@@ -237,13 +249,23 @@ def _heard(population: Population) -> list[str]:
 
 
 def _ablation(population: Population) -> dict[str, float]:
-    """Spearman without each ingredient, and with every one heard."""
-    parts = rankings[OURS].parts  # type: ignore[attr-defined]
-    without: dict[str, Callable[[], Any]] = {
-        f"without {gone}": lambda gone=gone: Consensus(tuple(part for part in parts if part != gone)) for gone in parts
+    """Spearman without each ingredient, with every one heard, each an aspect of its own, and with others added."""
+    ours = _ours()
+    made = {
+        f"without {gone}": replace(ours, parts=tuple(one for one in ours.parts if one != gone)) for gone in ours.parts
     }
-    without["all heard"] = lambda: RankProduct(parts)
-    return {name: judged(_need(make(), population), population, 2)["spearman"] for name, make in without.items()}
+    made["all heard"] = replace(ours, agreement=-1.0)
+    made["no aspects"] = replace(ours, together=())
+    made["trainability for isometry"] = Consensus(
+        tuple("trainability" if part == "isometry" else part for part in ours.parts),
+        tuple(tuple("trainability" if part == "isometry" else part for part in aspect) for aspect in ours.together),
+    )
+    made["loss_ntk too"] = replace(ours, parts=(*ours.parts, "loss_ntk"))
+    found = {name: value(ranking, population) for name, ranking in made.items()}
+    return {
+        name: math.nan if values is None else judged(values, population, 2)["spearman"]
+        for name, values in found.items()
+    }
 
 
 def page(report: Mapping[str, Any], template: str) -> str:
@@ -283,7 +305,10 @@ def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
     ]
     return [
         *lines,
-        *(f"| {title} | " + " | ".join(f"{row[n]:.3f}" for n in names) + " |" for title, row in rows.items()),
+        *(
+            f"| {title} | " + " | ".join("–" if math.isnan(row[n]) else f"{row[n]:.3f}" for n in names) + " |"
+            for title, row in rows.items()
+        ),
     ]
 
 

@@ -67,7 +67,7 @@ RECIPES = {
     "adrenalmnist3d": "teacup-nodulemnist3d",
     "cinc2017": "teacup-ecg2017",
 }
-RANKINGS = ("trainless", "trainless-label-free")
+RANKINGS = ("trainless",)
 PAPER, OWN, JOBS, MEMBERS = "scores_paper.npz", "scores_own.npz", "jobs.json", "members.npz"
 Floats = Any
 

@@ -255,12 +255,36 @@ def test_consensus_hears_the_parts_that_agree(seed: int, count: int, agreement: 
     rng = np.random.default_rng(seed)
     common = rng.normal(size=count)
     rows = [(sign * common + rng.normal(size=count)).tolist() for sign in (1, 1, -1, 0, 1)]
-    ranked = Consensus(("a", "b", "c", "d", "e"), agreement)
+    ranked = Consensus(("a", "b", "c", "d", "e"), (), agreement)
     scores = table(dict(zip("abcde", rows, strict=True)))
     heard = heard_by_definition(rows, agreement)
     assert ranked.heard(scores) == tuple("abcde"[part] for part in heard)
     expected = 5 * np.mean([np.log(stats.rankdata(rows[part]) / count) for part in heard], axis=0)
     assert ranked(scores) == pytest.approx(expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(16, 60), st.sampled_from([-1.0, 0.0, 0.2, 0.5]))
+def test_consensus_hears_or_silences_what_belongs_together_as_one(seed: int, count: int, agreement: float) -> None:
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=count)
+    rows = [(sign * common + rng.normal(size=count)).tolist() for sign in (1, 1, -1, 0, 1)]
+    ranked = Consensus(("a", "b", "c", "d", "e"), (("b", "d"), ("c", "e")), agreement)
+    aspects = [[0], [1, 3], [2, 4]]
+    products = [np.prod([stats.rankdata(rows[part]) for part in aspect], axis=0).tolist() for aspect in aspects]
+    heard = sorted(part for place in heard_by_definition(products, agreement) for part in aspects[place])
+    scores = table(dict(zip("abcde", rows, strict=True)))
+    assert ranked.heard(scores) == tuple("abcde"[part] for part in heard)
+    expected = 5 * np.mean([np.log(stats.rankdata(rows[part]) / count) for part in heard], axis=0)
+    assert ranked(scores) == pytest.approx(expected)
+
+
+def test_a_measure_that_contradicts_is_heard_with_its_aspect() -> None:
+    up = [*map(float, range(40))]
+    half = [value if place % 2 else -value for place, value in enumerate(up)]
+    scores = table({"a": up, "b": up, "c": up, "d": half})
+    assert Consensus(("a", "b", "c", "d")).heard(scores) == ("a", "b", "c")
+    assert Consensus(("a", "b", "c", "d"), (("c", "d"),)).heard(scores) == ("a", "b", "c", "d")
 
 
 def test_consensus_of_few_candidates_is_the_product_and_a_constant_part_has_no_voice() -> None:

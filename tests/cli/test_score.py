@@ -236,18 +236,18 @@ def test_a_ranking_puts_architectures_in_order_with_its_ingredients(trainless: C
 
 
 def test_a_silenced_ingredient_is_named() -> None:
-    values = {"flops": range(20), "synflow": range(20), "jacov": range(20, 0, -1)}
+    values = {"flops": range(20), "synflow": range(20), "isolated_jacov": range(20, 0, -1)}
     records = [
         Record(f"net{place}", proxy, float(value), True)
-        for proxy in registry["trainless-label-free"].proxies
+        for proxy in registry["trainless"].proxies
         for place, value in enumerate(values.get(proxy, range(20)))
     ]
-    found = rank("trainless-label-free", Scores(records))
-    assert found.silenced == ("jacov",)
-    assert found.notes == ("Silenced, because they do not agree with the others on these candidates: jacov.",)
+    found = rank("trainless", Scores(records))
+    assert found.silenced == ("isolated_jacov",)
+    assert found.notes == ("Silenced, because they do not agree with the others on these candidates: isolated_jacov.",)
     assert [place.candidate for place in found.places] == [f"net{place}" for place in range(19, -1, -1)]
-    assert found.places[0].ranks == {proxy: 20 if proxy == "jacov" else 1 for proxy in found.higher_is_better}
-    few = rank("trainless-label-free", Scores([each for each in records if each.candidate in ("net1", "net2")]))
+    assert found.places[0].ranks == {proxy: 20 if proxy == "isolated_jacov" else 1 for proxy in found.higher_is_better}
+    few = rank("trainless", Scores([each for each in records if each.candidate in ("net1", "net2")]))
     assert few.silenced == ()
     assert "fewer than 16 candidates" in few.notes[0]
 

@@ -19,7 +19,7 @@ _HOME = {
     "teacup": ("length", "loss_synflow", "loss_ntk"),
     "epsilon": ("epsilon",),
     "vkdnw": ("vkdnw",),
-    "samples": ("sample_zico", "isolated_jacov", "layer_entropy", "block_meco", "feature_rank"),
+    "samples": ("sample_zico", "isolated_jacov", "layer_entropy", "isometry", "block_meco", "feature_rank"),
 }
 for _module, _names in _HOME.items():
     for _name in _names:

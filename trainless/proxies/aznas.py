@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.blocks import Block, Scatter, block_scatters, blocks
@@ -66,6 +68,46 @@ def progressivity(p: Probe) -> float:
     return min(after - before for before, after in itertools.pairwise(entropies))
 
 
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """What becomes of a random ±1 gradient on its way back through a block.
+
+    Attributes:
+        name: The block's.
+        products: The mean over places of (coming out) (going in)ᵀ, channels × channels in double precision: an estimate
+            of the Jacobian's part that keeps to its place.
+        power: The mean over places of ‖coming out‖².
+        places: How many there were.
+        unchanged: Whether the gradient came out as it went in.
+    """
+
+    name: str
+    products: Tensor
+    power: float
+    places: int
+    unchanged: bool
+
+
+@quantity
+def passages(p: Probe) -> tuple[Passage, ...]:
+    """A backward pass through each block after the first, on its own."""
+    found = blocks(p)
+    if len(found) < 2:
+        raise Unscorable("the network has a single block")
+    return tuple(_passage(p, before, after) for before, after in itertools.pairwise(found))
+
+
+def _passage(p: Probe, before: Block, after: Block) -> Passage:
+    source = p.generator(f"trainability/{after.name}")
+    going_in = drawn("signs", tuple(after.output.shape), source, after.output)
+    (coming_out,) = gradient(after.output, [before.output], going_in)
+    left, right = before.like(coming_out).folded(after), after.like(going_in).channels()
+    places = right.shape[1]
+    power = float(torch.linalg.vector_norm(left)) ** 2 / places
+    unchanged = coming_out.shape == going_in.shape and torch.equal(coming_out, going_in)
+    return Passage(after.name, (left @ right.T).double() / places, power, places, unchanged)
+
+
 @proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
 def trainability(p: Probe) -> float:
     """How close each block comes to passing gradients on at their own size.
@@ -76,22 +118,10 @@ def trainability(p: Probe) -> float:
     Fails:
         A block passes its input on unchanged (every gradient comes back as it went in), or a single block.
     """
-    found = blocks(p)
-    if len(found) < 2:
-        raise Unscorable("the network has a single block")
     scores = []
-    for before, after in itertools.pairwise(found):
-        source = p.generator(f"trainability/{after.name}")
-        going_in = drawn("signs", tuple(after.output.shape), source, after.output)
-        (coming_out,) = gradient(after.output, [before.output], going_in)
-        if coming_out.shape == going_in.shape and torch.equal(coming_out, going_in):
-            raise Unscorable(f"block {after.name} passes its input on unchanged")
-        spread = _largest(before.like(coming_out), after.like(going_in))
+    for passage in passages(p):
+        if passage.unchanged:
+            raise Unscorable(f"block {passage.name} passes its input on unchanged")
+        spread = float(torch.linalg.matrix_norm(passage.products, 2))
         scores.append(2 - spread - 1 / (spread + 1e-6))
     return math.fsum(scores) / len(scores)
-
-
-def _largest(before: Block, after: Block) -> float:
-    """The largest singular value of the mean outer product of gradients at matching positions."""
-    left, right = before.folded(after), after.channels()
-    return float(torch.linalg.matrix_norm((left @ right.T).double() / right.shape[1], 2))

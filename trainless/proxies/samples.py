@@ -13,10 +13,12 @@ from trainless.probe.kernels import sample_statistics
 from trainless.probe.probe import Probe
 from trainless.probe.reach import reach
 from trainless.probe.record import trace
+from trainless.proxies.aznas import passages
 from trainless.proxies.proxy import proxy
 from trainless.proxies.zerocost import response_diversity
 
 PAPER = "trainless"
+_LEAST = 1e-12  # of a mean square that cannot be told from zero
 
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, version=2)
@@ -70,6 +72,32 @@ def layer_entropy(p: Probe) -> float:
     if not traces:
         raise Unscorable("the network has no layer besides the classifier")
     return _entropy(torch.stack(traces).double().cpu())
+
+
+@proxy(higher_is_better=True, paper=PAPER)
+def isometry(p: Probe) -> float:
+    """How close the blocks come to passing gradients on at their own size, in every direction and at their own place.
+
+    −mean over blocks of |log r|, r² the mean square of the singular values of J₀, the part of the block's Jacobian that
+    keeps to its place, estimated from one random ±1 gradient at the block's output; what chance adds to ‖J₀‖² is taken
+    off.
+
+    AZ-NAS's trainability looks at the largest singular value, which one strong direction makes. A block that has
+    identities or pointwise convolutions from its input to its output passes all directions on, one whose every path
+    goes through larger kernels few: very deep networks of such blocks train badly.
+
+    Fails:
+        No gradient passes a block, or a single block.
+    """
+    logarithms = []
+    for passage in passages(p):
+        if passage.power == 0:
+            raise Unscorable(f"no gradient passes block {passage.name}")
+        channels = passage.products.shape[1]
+        by_chance = passage.power * channels / passage.places
+        square = (float(passage.products.square().sum()) - by_chance) / channels
+        logarithms.append(math.log(max(square, _LEAST)) / 2)
+    return -math.fsum(map(abs, logarithms)) / len(logarithms)
 
 
 @proxy(higher_is_better=True, paper=PAPER)

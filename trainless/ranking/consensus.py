@@ -1,4 +1,4 @@
-"""A product of ranks in which a measure that contradicts the others has no voice."""
+"""A product of ranks in which an aspect that contradicts the others has no voice."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ class Consensus(RankProduct):
 
     What a proxy says depends on the space: the Jacobian's correlations tell good networks of NAS-Bench-201 from bad
     ones and mislead on DARTS cells, where no network lacks paths. No accuracy is needed to find that out, because the
-    measures that are right agree. The part with the lowest mean Spearman correlation with the other parts is silenced
-    as long as that mean is below ``agreement``; two parts always remain. With fewer than 16 candidates all are heard.
+    measures that are right agree. Parts that look at the same thing form an aspect and are heard or silenced together:
+    one measure may contradict the rest and still be right, but not all that look where it does. The aspect whose
+    product of ranks has the lowest mean Spearman correlation with the other aspects' is silenced as long as that mean
+    is below ``agreement``; two aspects always remain. With fewer than 16 candidates all are heard.
 
     The idea is that of spectral meta-learners (Parisi et al. 2014, doi:10.1073/pnas.1219097111): experts of unknown
     skill are judged by their agreement. They weigh; here an expert is heard or not, which did better.
 
     Args:
         parts: What is ranked.
-        agreement: The lowest mean correlation with the others at which a part is heard.
+        together: Aspects of several parts; every other part is an aspect of its own.
+        agreement: The lowest mean correlation with the others at which an aspect is heard.
 
     Example:
         >>> from trainless.core.scores import Record, Scores
@@ -38,6 +41,7 @@ class Consensus(RankProduct):
         (('a', 'b'), 19)
     """
 
+    together: tuple[tuple[str, ...], ...] = ()
     agreement: float = 0.2
 
     def heard(self, scores: Scores) -> tuple[str, ...]:
@@ -47,18 +51,30 @@ class Consensus(RankProduct):
 
     def voices(self, columns: list[Floats]) -> Mask:
         """Which parts are heard, given values that are higher for better candidates and NaN for failures."""
-        return agreeing(np.array([average_ranks(values) for values in columns]), self.agreement)
+        return self._voices(np.array([average_ranks(values) for values in columns]))
 
     def combine(self, columns: list[Floats]) -> Floats:
         """The mean over the voices, times the number of parts."""
         ranks = np.array([average_ranks(values) for values in columns])
-        voices = agreeing(ranks, self.agreement)
+        voices = self._voices(ranks)
         total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
         return total
 
+    def _voices(self, ranks: Floats) -> Mask:
+        of = [next((aspect for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+        aspects = list(dict.fromkeys(of))
+        members = [[place for place, own in enumerate(of) if own == aspect] for aspect in aspects]
+        heard = agreeing(np.array([_product(ranks[places]) for places in members]), self.agreement)
+        return np.array([heard[aspects.index(own)] for own in of])
+
+
+def _product(ranks: Floats) -> Floats:
+    """The ranks of the product of ranks."""
+    return average_ranks(np.log(ranks).sum(axis=0)) if len(ranks) > 1 else ranks[0]
+
 
 def agreeing(ranks: Floats, agreement: float) -> Mask:
-    """Which rows of ranks (parts × candidates) agree with one another.
+    """Which rows of ranks (aspects × candidates) agree with one another.
 
     Example:
         >>> up, down = np.arange(20.0), np.arange(20.0)[::-1]
@@ -70,7 +86,7 @@ def agreeing(ranks: Floats, agreement: float) -> Mask:
         return voices
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(centred, axis=1)
-    units = centred / np.where(norms > 0, norms, 1.0)[:, None]  # a part that tells nothing apart agrees with none
+    units = centred / np.where(norms > 0, norms, 1.0)[:, None]  # an aspect that tells nothing apart agrees with none
     correlations = units @ units.T
     np.fill_diagonal(correlations, 0.0)
     while voices.sum() > 2:
