@@ -27,7 +27,7 @@ from trainless.bench.selection import ndcg
 from trainless.core.belief import normal_scores, standardised
 from trainless.core.scores import Record, Scores
 from trainless.core.warp import fit_warp
-from trainless.ranking import Learned, Ranking, RankProduct, fit_forest, learn
+from trainless.ranking import Learned, Ranking, RankProduct, fit_forest, learn, ranking
 from trainless.ranking.types import upward
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
@@ -36,8 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "learned.json"
 SPACE = NasBench201()
 TASKS = ("cifar10", "cifar100", "ImageNet16-120")
-PARTS = ("expressivity", "jacov", "loss_ntk", "meco", "sample_zico", "synflow", "trainability", "flops")
-PRIOR = RankProduct(PARTS)
+PRIOR = ranking("trainless")
 COUNTS = ("params", "flops", "layers")
 WEAK = RankProduct(("synflow",))
 SIZES = (16, 64, 256, 1024)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from trainless.bench.correlation import kendall, spearman
 from trainless.bench.evidence import COUNTS, Evidence, column_of, places, truth
+from trainless.bench.figures import bars, scatter
 from trainless.bench.order import sample_of
 from trainless.bench.scorefile import read_scores
 from trainless.bench.selection import ndcg
@@ -28,7 +29,7 @@ from trainless.core.task import Task
 from trainless.proxies.proxy import registry as proxies
 from trainless.ranking import Consensus, RankProduct
 from trainless.ranking import registry as rankings
-from trainless.ranking.ranks import Lexicographic
+from trainless.ranking.ranks import Lexicographic, average_ranks
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 
@@ -50,6 +51,18 @@ BEFORE = Consensus(
     )
 )
 """What decision 8 had chosen."""
+
+FIGURES = ROOT / "docs" / "figures"
+BARS = {
+    "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120-bars.svg",
+    "DARTS, half B": "ranking-darts-bars.svg",
+    "NAS-Bench-101, 32 channels, tested before": "ranking-nb101-bars.svg",
+}
+PLACE = "place by accuracy, in percent"
+DOTS = {
+    "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120.svg",
+    "NAS-Bench-101, 32 channels, never scored before": "ranking-nb101.svg",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +199,9 @@ def study(evidence: Evidence, draws: int) -> dict[str, Any]:
             values = value(ranking, population)
             if values is not None:
                 boards[name] = judged(values, population, draws)
+                if name == OURS and population.title in DOTS:
+                    places_by = 100 * average_ranks(population.truth) / len(population.truth)
+                    scatter(FIGURES / DOTS[population.title], values, places_by, name=OURS, truth=PLACE)
         singles = {name: judged(row, population, 2) for name, row in population.columns.items() if np.ptp(_filled(row))}
         report["populations"][population.title] = {
             "networks": len(population.truth),
@@ -297,6 +313,16 @@ def page(report: Mapping[str, Any], template: str) -> str:
     return template
 
 
+def draw(report: Mapping[str, Any]) -> None:
+    """The rankings and the best single proxies of some populations, as bars."""
+    for title, name in BARS.items():
+        one = report["populations"][title]
+        best = sorted(one["singles"].items(), key=lambda item: -item[1])[:5]
+        values = {each: (board["spearman"], board["low"], board["high"]) for each, board in one["rankings"].items()}
+        values |= {f"{each} alone": (score, score, score) for each, score in best}
+        bars(FIGURES / name, values, label=f"Spearman's ρ: {title}", marked=(OURS,))
+
+
 def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
     names = list(next(iter(rows.values())))
     lines = [
@@ -325,6 +351,7 @@ def main() -> None:
     given = parser.parse_args()
     report = study(Evidence(ROOT / "results"), given.draws)
     (ROOT / "benchmarks" / "results" / "ranking.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    draw(report)
     template = (ROOT / "benchmarks" / "ranking_page.md").read_text(encoding="utf-8")
     (ROOT / "docs" / "ranking.md").write_text(page(report, template), encoding="utf-8")
 
