@@ -179,7 +179,7 @@ def _column(part: Any, population: Population) -> Floats:
 
 
 def judged(values: Floats, population: Population, draws: int) -> dict[str, float]:
-    """Spearman with its interval, Kendall, nDCG@1000 (or of the first fifth where there are fewer than 5,000)."""
+    """Spearman with its interval, Kendall, nDCG@1000 (or of the first fifth where there are fewer than 4,000)."""
     top = 1000 if len(values) >= 4000 else max(1, len(values) // 5)
     rng = np.random.default_rng(0)
     counts = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), draws).T.astype(np.float64)

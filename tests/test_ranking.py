@@ -279,6 +279,14 @@ def test_consensus_hears_or_silences_what_belongs_together_as_one(seed: int, cou
     assert ranked(scores) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("parts", "together"), [((), ()), (("a", "b"), (("a", "c"),)), (("a", "b", "c"), (("a", "b"), ("b", "c")))]
+)
+def test_aspects_that_make_no_sense(parts: tuple[str, ...], together: tuple[tuple[str, ...], ...]) -> None:
+    with pytest.raises(InputError, match="aspects that are made of parts"):
+        Consensus(parts, together)
+
+
 def test_a_measure_that_contradicts_is_heard_with_its_aspect() -> None:
     up = [*map(float, range(40))]
     half = [value if place % 2 else -value for place, value in enumerate(up)]

@@ -105,8 +105,16 @@ def test_the_formula_written_out(inputs: int, outputs: int, kernel: int, samples
             power += float(back @ back)
             found += np.outer(back, signs[n, :, t])
     count = samples * places
-    square = (np.square(found / count).sum() - power / count * outputs / count) / outputs
+    square = (np.square(found / count).sum() - power / count * outputs / count) / (1 - 1 / count) / outputs
     assert registry["isometry"](p) == pytest.approx(-abs(math.log(max(square, 1e-12))) / 2, rel=1e-6)
+
+
+def test_few_places() -> None:
+    """In the mean over draws an identity has r² = 1 even at three places; at one place nothing can be said."""
+    passed = [math.exp(-2 * registry["isometry"](probe(nn.Identity(), 2, 1, 3, seed))) for seed in range(4)]
+    assert all(math.isfinite(each) for each in passed)
+    with pytest.raises(Unscorable, match="a single place"):
+        registry["isometry"](probe(nn.Identity(), 2, 1, 1))
 
 
 class Dead(nn.Module):

@@ -82,7 +82,7 @@ def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) 
         return batch_norm(x, module.weight, module.bias, module.eps)
     standard = _standardised(mode, module, x)
     if module.weight is None or _trivial(module):
-        result = standard.view_as(standard)
+        result = standard
     else:
         shape = (1, -1, *[1] * (x.ndim - 2))
         result = module.bias.view(shape).addcmul(standard, module.weight.view(shape))
@@ -91,8 +91,14 @@ def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) 
 
 def _trivial(module: _BatchNorm) -> bool:
     """Whether scale and bias change nothing, as at initialisation; then they need not be applied."""
-    with torch.no_grad():
-        return bool((module.weight == 1).all() and (module.bias == 0).all())
+    weight: Tensor = module.weight
+    ones, zeros = _constants(len(weight), weight.dtype, weight.device)
+    return torch.equal(weight, ones) and torch.equal(module.bias, zeros)
+
+
+@functools.lru_cache(maxsize=64)
+def _constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.ones(count, dtype=dtype, device=device), torch.zeros(count, dtype=dtype, device=device)
 
 
 def _identity(x: Tensor) -> Tensor:

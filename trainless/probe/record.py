@@ -24,6 +24,14 @@ RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
     (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)
 )
 _RELU = frozenset((F.relu, torch.relu, Tensor.relu))
+_HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, behind its version's back
+    (
+        *(Tensor.register_hook, Tensor.detach_, Tensor.requires_grad_, Tensor.set_, Tensor.numpy, Tensor.__array__),
+        *(Tensor.__dlpack__, Tensor.data_ptr, Tensor.untyped_storage),
+        *(getattr(Tensor, name).__get__ for name in ("data", "grad_fn")),
+        *(getattr(Tensor, name).__set__ for name in ("data", "requires_grad")),
+    )
+)
 ACTIVATIONS = RECTIFIERS | {F.leaky_relu_, F.elu_, F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
 
 
@@ -130,13 +138,17 @@ def _other_precision(net: nn.Module, weights: dict[str, Tensor]) -> torch.dtype 
 
 def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
     """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
-    return {
-        f"{name}.{own}" if name else own: buffer.to(dtype if buffer.is_floating_point() else None, copy=True)
+    parameters = {id(tensor) for _, module in modules(net) for tensor in module._parameters.values()}
+    named = {
+        f"{name}.{own}" if name else own: buffer
         for name, module in modules(net)
         if not isinstance(module, _BatchNorm)
         for own, buffer in module._buffers.items()
-        if buffer is not None
+        if buffer is not None and id(buffer) not in parameters
     }
+    each = {id(buffer): buffer for buffer in named.values()}  # two modules may hold the same one
+    copies = {at: buffer.to(dtype if buffer.is_floating_point() else None, copy=True) for at, buffer in each.items()}
+    return {name: copies[id(buffer)] for name, buffer in named.items()}
 
 
 class Recorder(TorchFunctionMode):
@@ -157,17 +169,20 @@ class Recorder(TorchFunctionMode):
         self.layers: list[Layer] = []
         self.lookups: list[Lookup] = []
         self.norms: list[Standardised] = []
-        self.activations: dict[int, Activation] = {}
+        self.handled = False
+        self.own = {id(tensor) for module in self.modules for tensor in module._parameters.values()}
+        self.activations: dict[tuple[int, int], Activation] = {}
         self.rectified: dict[int, Activation] = {}
-        self.relus: dict[tuple[int, bool], tuple[int, Tensor, int]] = {}
+        self.relus: dict[tuple[int, bool, bool], tuple[int, Tensor, int]] = {}
         self.alive: list[Tensor] = []  # so that an id stays that tensor's
         self.blocks: dict[str, Tensor] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in _RELU and not self.careful and not (kwargs or {}).get("inplace") and True not in args[1:]:
-            return self._relu(args[0] if args else (kwargs or {})["input"])
+        if func in _RELU and len(args) == 1 and not any((kwargs or {}).values()) and self._may_share(args[0]):
+            return self._relu(args[0])
+        self.handled |= func in _HANDS_ON
         result = func(*args, **(kwargs or {}))
         if func in CONVOLUTIONS or func is F.linear:
             self._layer(func, result, *args, **(kwargs or {}))
@@ -180,12 +195,12 @@ class Recorder(TorchFunctionMode):
         return result
 
     def spoilt(self) -> bool:
-        """Whether a tensor that was noted has been written to since."""
-        return any(tensor._version != version for tensor, version in self.versions)
+        """Whether a tensor that was noted has been written to since, or may have been handled otherwise."""
+        return self.handled or any(tensor._version != version for tensor, version in self.versions)
 
     def _noted(self, tensor: Tensor) -> Tensor:
         """What to keep of a tensor: itself and its version, or a copy."""
-        if self.careful:
+        if self.careful or tensor.is_inference():
             return tensor.detach().clone()
         self.versions.append((tensor, tensor._version))
         return tensor.detach()
@@ -194,6 +209,8 @@ class Recorder(TorchFunctionMode):
         """What the network goes on with."""
         if self.careful:
             return tensor.clone()
+        if tensor.is_inference():
+            return tensor
         self.versions.append((tensor, tensor._version))
         return tensor
 
@@ -212,6 +229,11 @@ class Recorder(TorchFunctionMode):
         if id(input) in self.rectified:
             self.rectified[id(input)].feeds_convolution += func is not F.linear
         if id(weight) not in self.names:
+            if id(weight) in self.own:
+                raise InputError(
+                    "a layer takes a parameter of the network from somewhere else than its module, such as a list: "
+                    "use it as an attribute of the module that holds it"
+                )
             return
         conv = None
         if func in CONVOLUTIONS:
@@ -238,20 +260,26 @@ class Recorder(TorchFunctionMode):
 
     def _activation(self, func: Callable[..., Any], x: Tensor, output: Tensor) -> None:
         in_place = output is x
-        if id(x) in self.activations and not in_place:
-            seen = self.activations[id(x)]
+        key = id(x), 0 if x.is_inference() else x._version
+        if key in self.activations and not in_place:
+            seen = self.activations[key]
             seen.times += 1
         else:
             # a ReLU's output is kept for the backward pass anyway, and is positive where its input is
             gate = output if func in RECTIFIERS or in_place else x
-            seen = self.activations[id(x) if not in_place else -len(self.alive) - 1] = Activation(self._noted(gate))
+            key = key if not in_place else (-len(self.alive) - 1, 0)
+            seen = self.activations[key] = Activation(self._noted(gate))
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)
 
+    def _may_share(self, x: object) -> bool:
+        """Whether what comes of a tensor may be handed out twice."""
+        return not self.careful and type(x) is Tensor and not x.is_inference() and not torch.is_inference_mode_enabled()
+
     def _relu(self, x: Tensor) -> Tensor:
         """Rectify a tensor once, however many branches ask for it; again only if it or the result was written to."""
-        key = id(x), torch.is_grad_enabled()
+        key = id(x), x.requires_grad, torch.is_grad_enabled()
         before, output, after = self.relus.get(key, (-1, x, 0))
         if (x._version, output._version) != (before, after):
             output = torch.relu(x)

@@ -49,9 +49,10 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
         by_shape.setdefault(chosen.shape, []).append((chosen, scale))
     total = 0.0
     for alike in by_shape.values():
-        if not all(bool(torch.isfinite(rows).all()) for rows, _ in alike):
+        stacked = torch.stack([rows for rows, _ in alike])
+        if not bool(torch.isfinite(stacked).all()):
             raise Unscorable("a feature map is not finite")
-        least = torch.linalg.eigvalsh(correlation(torch.stack([rows for rows, _ in alike])).cpu())[:, 0]
+        least = torch.linalg.eigvalsh(correlation(stacked).cpu())[:, 0]
         total += math.fsum(value * scale for value, (_, scale) in zip(least.tolist(), alike, strict=True))
     return total
 

@@ -86,16 +86,21 @@ def isometry(p: Probe) -> float:
     identities or pointwise convolutions from its input to its output passes all directions on, one whose every path
     goes through larger kernels few: very deep networks of such blocks train badly.
 
+    Where J₀ is nearly zero or places are few, one draw gives no more than r's order of magnitude.
+
     Fails:
-        No gradient passes a block, or a single block.
+        No gradient passes a block; a single block; a block of a single place; grids of two blocks of which the smaller
+        does not divide the larger.
     """
     logarithms = []
     for passage in passages(p):
         if passage.power == 0:
             raise Unscorable(f"no gradient passes block {passage.name}")
-        channels = passage.products.shape[1]
-        by_chance = passage.power * channels / passage.places
-        square = (float(passage.products.square().sum()) - by_chance) / channels
+        if passage.places < 2:
+            raise Unscorable(f"block {passage.name} has a single place: what chance adds cannot be told")
+        channels, places = passage.products.shape[1], passage.places
+        by_chance = passage.power * channels / places
+        square = (float(passage.products.square().sum()) - by_chance) / (1 - 1 / places) / channels
         logarithms.append(math.log(max(square, _LEAST)) / 2)
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.ranking.ranks import Mask, RankProduct, average_ranks, values_of
 from trainless.ranking.types import Floats
@@ -44,6 +45,15 @@ class Consensus(RankProduct):
     together: tuple[tuple[str, ...], ...] = ()
     agreement: float = 0.2
 
+    def __post_init__(self) -> None:
+        named = [name for aspect in self.together for name in aspect]
+        unknown = [name for name in named if name not in self.parts]
+        if not self.parts or unknown or len(set(named)) < len(named):
+            raise InputError(
+                f"parts {self.parts!r} and together {self.together!r} were given; expected at least one part, and"
+                " aspects that are made of parts, none of them twice"
+            )
+
     def heard(self, scores: Scores) -> tuple[str, ...]:
         """The parts that have a voice among these candidates."""
         columns = [values_of(part, scores) for part in self.parts]
@@ -61,7 +71,7 @@ class Consensus(RankProduct):
         return total
 
     def _voices(self, ranks: Floats) -> Mask:
-        of = [next((aspect for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+        of = [next((tuple(aspect) for aspect in self.together if part in aspect), (part,)) for part in self.parts]
         aspects = list(dict.fromkeys(of))
         members = [[place for place, own in enumerate(of) if own == aspect] for aspect in aspects]
         heard = agreeing(np.array([_product(ranks[places]) for places in members]), self.agreement)
