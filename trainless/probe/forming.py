@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainless.probe.applied import Conv, Layer, Lookup
 
-CACHE = 3 << 18  # numbers that a block of windows may have: three megabytes stay near the core
+CACHE = 1 << 19  # numbers that a block of windows may have: two megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
 
 By: TypeAlias = Literal["samples", "entries"]
