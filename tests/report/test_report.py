@@ -47,7 +47,7 @@ FIGURES = {
 }
 EVERYWHERE = {
     "Losses of the members while they were trained",
-    "Landscape of loss_ntk",
+    "Landscape of isometry",
     "Shares of operations in each group",
     "Time spent, and what training every candidate would have taken",
 }
@@ -200,7 +200,7 @@ def test_without_a_test_part(tmp_path: Path) -> None:
     text = (tmp_path / "run" / REPORT).read_text(encoding="utf-8")
     assert "There was no test part" in text
     assert 'id="doubt"' not in text
-    assert "Landscape of loss_ntk" in text
+    assert "Landscape of isometry" in text
 
 
 @pytest.mark.parametrize(("proxies", "searcher"), [("params", "random"), (["params", "flops"], "evolution")])
