@@ -30,6 +30,7 @@ ASPECTS = MappingProxyType(
         "loss_ntk": "trainability",
         "ntk_condition": "trainability",
         "trainability": "trainability",
+        "isometry": "trainability",
         "length": "expressivity",
         "linear_regions": "expressivity",
         "expressivity": "expressivity",
