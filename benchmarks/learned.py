@@ -20,15 +20,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import kendalltau, spearmanr
 
-from trainless.bench.evidence import Evidence, column_of, places
-from trainless.bench.order import sample_of
-from trainless.bench.scorefile import read_scores
-from trainless.bench.selection import ndcg
-from trainless.core.belief import normal_scores, standardised
+from trainless.bench.correlation import ndcg
+from trainless.bench.score_file import read_scores
+from trainless.bench.score_library import Evidence, column_of, places
+from trainless.bench.weighted_order import sample_of
 from trainless.core.scores import Record, Scores
-from trainless.core.warp import fit_warp
-from trainless.ranking import Learned, Ranking, RankProduct, fit_forest, learn, ranking
-from trainless.ranking.types import upward
+from trainless.rankings import Learned, Ranking, RankProduct, fit_forest, learn, ranking
+from trainless.rankings.acquisition import fit_warp, normal_scores, standardised
+from trainless.rankings.ranking import upward
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
 

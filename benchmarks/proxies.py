@@ -35,15 +35,15 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
-from trainless.engine.data import Data
-from trainless.engine.memory import keep_warm
-from trainless.engine.subjects import CELL_TARGET
-from trainless.engine.timing import warm_up
+from trainless.execution.limits import keep_warm
 from trainless.probe.inputs import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS
-from trainless.ranking import registry as rankings
+from trainless.rankings import registry as rankings
+from trainless.scoring.batches import Data
+from trainless.scoring.subjects import CELL_TARGET
+from trainless.scoring.timing import warm_up
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.protocol import Network
 

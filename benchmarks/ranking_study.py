@@ -19,17 +19,16 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.correlation import kendall, spearman
-from trainless.bench.evidence import COUNTS, Evidence, column_of, places, truth
+from trainless.bench.correlation import kendall, ndcg, spearman
 from trainless.bench.figures import bars, scatter
-from trainless.bench.order import sample_of
-from trainless.bench.scorefile import read_scores
-from trainless.bench.selection import ndcg
+from trainless.bench.score_file import read_scores
+from trainless.bench.score_library import COUNTS, Evidence, column_of, places, truth
+from trainless.bench.weighted_order import sample_of
 from trainless.core.task import Task
 from trainless.proxies.proxy import registry as proxies
-from trainless.ranking import Consensus, RankProduct
-from trainless.ranking import registry as rankings
-from trainless.ranking.ranks import Lexicographic, average_ranks
+from trainless.rankings import Consensus, RankProduct
+from trainless.rankings import registry as rankings
+from trainless.rankings.products import Lexicographic, average_ranks
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 

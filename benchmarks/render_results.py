@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainless.bench.evidence import Evidence
 from trainless.bench.render import Page, render
+from trainless.bench.score_library import Evidence
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -20,8 +20,8 @@ from benchmarks.members import pack
 from benchmarks.render_clinical import RESULTS, TASKS
 from benchmarks.teacup import OWN, RANKINGS, archs_of, composite, swept
 from benchmarks.teacup_report import compared
-from trainless.ranking import ranking
-from trainless.run.verdict import plain
+from trainless.designs.verdict import plain
+from trainless.rankings import ranking
 
 
 def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:

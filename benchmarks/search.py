@@ -22,14 +22,14 @@ import numpy as np
 import torch
 
 from trainless.core.task import Task
-from trainless.engine.asked import select
-from trainless.engine.loop import Loop
-from trainless.engine.measures import ByFunction, ByProxies, Outcome
-from trainless.engine.memory import keep_warm
-from trainless.run.search import search
-from trainless.search import registry
-from trainless.search.searcher import Proposal, Told
-from trainless.search.stopping import Budget
+from trainless.execution.limits import keep_warm
+from trainless.runs.loop import Loop
+from trainless.runs.search import search
+from trainless.scoring.measures import ByFunction, ByProxies, Outcome
+from trainless.scoring.request import select
+from trainless.searchers import registry
+from trainless.searchers.searcher import Proposal, Told
+from trainless.searchers.stopping import Budget
 from trainless.spaces import space as find_space
 from trainless.spaces.nb201 import NasBench201
 

@@ -19,17 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from trainless.bench.evidence import Column, Evidence, column_of, places
-from trainless.bench.scorefile import read_scores
-from trainless.bench.searches import bench_search
-from trainless.bench.simulation import Arena, Trace, curve, simulate_runs
+from trainless.bench.score_file import read_scores
+from trainless.bench.score_library import Column, Evidence, column_of, places
+from trainless.bench.simulation import Arena, Trace, bench_search, curve, simulate_runs
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
-from trainless.search.assisted import WarmUp, move_evolution, warm_evolution, warm_random
-from trainless.search.evolution import Evolution
-from trainless.search.random import Random
-from trainless.search.searcher import Searcher
-from trainless.search.stopping import Budget
+from trainless.searchers.assisted import WarmUp, move_evolution, warm_evolution, warm_random
+from trainless.searchers.evolution import Evolution
+from trainless.searchers.random import Random
+from trainless.searchers.searcher import Searcher
+from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
 
 ROOT = Path(__file__).resolve().parents[1]

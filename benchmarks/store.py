@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainless.engine.store import Key, Result, store_at
-from trainless.engine.store_export import export
-from trainless.engine.store_sql import PAGE
+from trainless.store import Key, Result, store_at
+from trainless.store.export import export
+from trainless.store.sql import PAGE
 
 SETTING = "Setting(weights=Drawn(rule='kaiming'), inputs=None, batch=64, network='full', repeats=1, options=())"
 PROXIES = tuple(f"proxy_{number:02d}" for number in range(32))
@@ -84,7 +84,7 @@ def exported(place: str, number: int, folder: Path) -> int:
 def searched(place: str, number: int, folder: Path) -> int:
     """A small search with its run and its scores in the store; called again it resumes."""
     from trainless.core.task import Task
-    from trainless.run.search import search
+    from trainless.runs.search import search
     from trainless.spaces.nb201 import NasBench201
 
     run = search(
@@ -125,7 +125,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.child:
         if given.child in ("search", "resume"):
-            import trainless.run.search  # noqa: F401 - so that importing torch is not measured
+            import trainless.runs.search  # noqa: F401 - so that importing torch is not measured
             from trainless.spaces.nb201 import NasBench201
 
             NasBench201(2, 1).canonical((0,) * 6)  # nor the making of the space's table of twins

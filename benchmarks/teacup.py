@@ -47,18 +47,18 @@ import torch
 from benchmarks.members import Job, pack, train_all, unpack
 from benchmarks.teacup_report import judge, page
 from trainless.bench.plan import Plan
-from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import Progress, sweep
 from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
-from trainless.engine.measures import Lookup
-from trainless.engine.sharing import shared_gpu
+from trainless.designs.candidates import scored_samples
+from trainless.designs.settings import Trial, trials
+from trainless.designs.settings import registry as presets
+from trainless.execution.gpu_sharing import shared_gpu
 from trainless.learn.ensemble import most_common
-from trainless.ranking import ranking
-from trainless.run.presets import Trial, trials
-from trainless.run.presets import registry as presets
-from trainless.run.search import search
-from trainless.run.winners import scored_samples
+from trainless.rankings import ranking
+from trainless.runs.search import search
+from trainless.scoring.measures import Lookup
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
 

@@ -11,8 +11,9 @@ import numpy as np
 from scipy.stats import betabinom
 
 from trainless.bench.correlation import spearman
-from trainless.bench.order import sample_of
+from trainless.bench.weighted_order import sample_of
 from trainless.core.target import Target
+from trainless.designs.verdict import plain
 from trainless.learn.conformal import fit_sets, quantile
 from trainless.learn.deferral import fit_deferral
 from trainless.learn.ensemble import average, vote, votes
@@ -20,7 +21,6 @@ from trainless.learn.metrics import Estimate, accuracy, auc, bootstrap, evaluate
 from trainless.learn.predictor import doubt
 from trainless.learn.recipe import recipe
 from trainless.learn.uncertainty import confidence_curve, curve_of, variance
-from trainless.run.verdict import plain
 
 SEARCHES = ("rl", "genetic", "prune")
 MEASURES = {"auc": auc, "accuracy": accuracy, "f1_macro": f1_macro}

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from trainless import ranking
+from trainless import rankings as ranking
+from trainless.designs.settings import Preset
 from trainless.estimators import TrainlessClassifier, TrainlessRegressor, load
-from trainless.run.presets import Preset
 
 TINY = Preset("tiny", "for tests", 1, 2, 1, 2, methods=("genetic",))
 THIN = {"channels": 3, "cells": 1}

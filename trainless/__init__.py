@@ -9,28 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainless.catalogue import (
-        list_proxies,
-        list_rankings,
-        list_searchers,
-        list_spaces,
-        list_tables,
-        list_tasks,
-    )
+    from trainless.catalogue import list_proxies, list_rankings, list_searchers, list_spaces, list_tables, list_tasks
     from trainless.core.arch import Arch, Candidate, Decision, Region
     from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
     from trainless.core.scores import Record, Scores
     from trainless.core.target import Target
     from trainless.core.task import Task
-    from trainless.engine.evaluate import score
-    from trainless.engine.store import SqliteStore
+    from trainless.designs.pipeline import Designed, design, designed
     from trainless.estimators import TrainlessClassifier, TrainlessRegressor
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
-    from trainless.run.design import Designed, design, designed
-    from trainless.run.search import Found, search
+    from trainless.runs.search import Found, search
+    from trainless.scoring.evaluate import score
     from trainless.spaces import space
     from trainless.spaces.protocol import Space
+    from trainless.store import SqliteStore
     from trainless.tasks import task
 
 __version__ = "0.1.0"
@@ -87,13 +80,13 @@ _HOME = {
         "list_tables",
         "list_tasks",
     ),
-    "engine.evaluate": ("score",),
-    "engine.store": ("SqliteStore",),
+    "scoring.evaluate": ("score",),
+    "store": ("SqliteStore",),
     "estimators": ("TrainlessClassifier", "TrainlessRegressor"),
     "probe.probe": ("Probe", "quantity"),
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
-    "run.design": ("Designed", "design", "designed"),
-    "run.search": ("Found",),
+    "designs.pipeline": ("Designed", "design", "designed"),
+    "runs.search": ("Found", "search"),
     "spaces": ("space",),
     "spaces.protocol": ("Space",),
     "tasks": ("task",),
@@ -102,8 +95,6 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "search":  # the package of that name is callable
-        return importlib.import_module("trainless.search")
     if name not in _MODULE:
         raise AttributeError(f"module 'trainless' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"trainless.{_MODULE[name]}"), name)

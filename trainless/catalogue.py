@@ -12,8 +12,8 @@ from trainless.core.registry import Registry
 
 REGISTRIES = {
     "proxies": "trainless.proxies",
-    "rankings": "trainless.ranking",
-    "searchers": "trainless.search",
+    "rankings": "trainless.rankings",
+    "searchers": "trainless.searchers",
     "spaces": "trainless.spaces",
     "tables": "trainless.bench.tables",
     "tasks": "trainless.tasks",

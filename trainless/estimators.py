@@ -30,10 +30,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from trainless.core.errors import TrainlessError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
+from trainless.designs.pipeline import design
+from trainless.designs.settings import Preset
 from trainless.learn.files import load_predictor
 from trainless.learn.predictor import Prediction, Predictor
-from trainless.run.design import design
-from trainless.run.presets import Preset
 from trainless.tasks.split import stratified
 from trainless.tasks.statistics import moments
 
@@ -43,7 +43,7 @@ LEAST = 8  # values along the only axis of a row
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share; the parameters are those of :func:`trainless.run.design.design`."""
+    """What both estimators share; the parameters are those of :func:`trainless.designs.pipeline.design`."""
 
     predictor_: Predictor
 

@@ -13,12 +13,12 @@ import pytest
 from scipy import stats
 
 from trainless.bench.correlate import board, columns_of_csv, columns_of_sweep, open_columns
-from trainless.bench.evidence import Column, Evidence, Missing, places
 from trainless.bench.export import to_csv
 from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.own import Judged, judge_proxy
+from trainless.bench.judge_proxy import Judged, judge_proxy
 from trainless.bench.plan import Plan
-from trainless.bench.scorefile import ScoreFile
+from trainless.bench.score_file import ScoreFile
+from trainless.bench.score_library import Column, Evidence, Missing, places
 from trainless.bench.sheet import Interval, Share, Sheet, shown
 from trainless.bench.tables.table import Key, Table
 from trainless.core.errors import InputError

@@ -9,21 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainless.bench.evidence import COUNTS, Evidence, Missing
 from trainless.bench.papers import compare, definitions, find
 from trainless.bench.papers.definition import TASKS, Where
 from trainless.bench.papers.fits import Forest, RidgeWeight, over_runs
-from trainless.bench.papers.searched import Guided
-from trainless.bench.papers.sources import Absent, Against, Chance, Known, Ours, Ranked
+from trainless.bench.papers.sources import Absent, Against, Chance, Guided, Known, Ours, Ranked
 from trainless.bench.render import Page, render
-from trainless.bench.scorefile import ScoreFile
+from trainless.bench.score_file import ScoreFile
+from trainless.bench.score_library import COUNTS, Evidence, Missing
 from trainless.bench.sheet import Share, joined
 from trainless.bench.statistics import MEANINGS, Estimate
 from trainless.bench.tables import peer_scores, table
 from trainless.core.errors import UnknownName
 from trainless.core.task import Task
-from trainless.engine.evaluate import score
 from trainless.proxies.proxy import registry
+from trainless.scoring.evaluate import score
 from trainless.spaces.nb201 import NasBench201
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}

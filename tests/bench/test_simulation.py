@@ -15,12 +15,12 @@ import pytest
 from benchmarks.render_search import OVERHEAD, PAGE, RESULTS, page
 from trainless.bench.simulation import Arena, Trace, curve, simulate, simulate_runs, summary
 from trainless.core.errors import InputError
-from trainless.search.bohb import Bohb
-from trainless.search.evolution import Evolution
-from trainless.search.random import Random
-from trainless.search.reinforce import Reinforce
-from trainless.search.searcher import Proposal
-from trainless.search.stopping import Budget
+from trainless.searchers.evolution import Evolution
+from trainless.searchers.hyperband import Bohb
+from trainless.searchers.random import Random
+from trainless.searchers.reinforce import Reinforce
+from trainless.searchers.searcher import Proposal
+from trainless.searchers.stopping import Budget
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
 

@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import ndcg_score
 
-from trainless.bench.correlation import at_top, kendall, spearman
-from trainless.bench.order import order_of, running, sample_of
-from trainless.bench.selection import best_of, draw_best_of, ndcg, regret, top_hits, top_overlap
+from trainless.bench.correlation import (
+    at_top,
+    best_of,
+    draw_best_of,
+    kendall,
+    ndcg,
+    regret,
+    spearman,
+    top_hits,
+    top_overlap,
+)
 from trainless.bench.statistics import MEANINGS, evaluate, evaluate_all
+from trainless.bench.weighted_order import order_of, running, sample_of
 from trainless.core.errors import InputError
 
 TOY = np.arange(10.0, 101.0, 10.0)

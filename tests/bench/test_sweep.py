@@ -15,7 +15,7 @@ import pytest
 import trainless as tl
 from trainless.bench.journal import Journal, Known, known_from, read_known
 from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task, proxy_in_file
-from trainless.bench.scorefile import ScoreFile, read_scores
+from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record

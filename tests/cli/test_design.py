@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainless import ranking as rankings
+from trainless import rankings
 from trainless.cli.app import run
 from trainless.core.task import Rows
+from trainless.designs import settings as presets
+from trainless.designs.settings import Preset
 from trainless.learn.files import load_predictor
-from trainless.run import presets
-from trainless.run.presets import Preset
 
 SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
 if "tiny-cli" not in presets.registry:
@@ -160,7 +160,7 @@ def test_a_large_file_of_signals_is_never_read_whole(
         return found
 
     monkeypatch.setattr(Rows, "__getitem__", seen)
-    monkeypatch.setattr("trainless.learn.feed.EPOCH", 2000)
+    monkeypatch.setattr("trainless.learn.batches.EPOCH", 2000)
     few = ("--evaluations", "3", "--members", "1", "--epochs", "1", "--baseline", "0")
     thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json", "--preset", "tiny-cli")
     assert run(("design", str(tmp_path / "signals.npy"), "--out", str(tmp_path / "run"), *few, *thin)) == 0

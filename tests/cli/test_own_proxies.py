@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Answer
 from trainless.core.errors import InputError
-from trainless.engine.cluster import require_answer
+from trainless.execution.ray import require_answer
 from trainless.proxies import registry
 
 Call = Callable[..., Answer]

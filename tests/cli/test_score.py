@@ -15,7 +15,7 @@ from tests.cli.conftest import Answer
 from trainless.cli.score_ranking import rank
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
-from trainless.ranking import registry
+from trainless.rankings import registry
 from trainless.spaces.nb201 import NasBench201
 
 Call = Callable[..., Answer]
@@ -206,7 +206,7 @@ def test_no_score_at_all_for_a_reason_of_the_machine_is_exit_code_1(
     def full(*arguments: object) -> object:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
 
-    monkeypatch.setattr("trainless.engine.subjects.Member.network", full)
+    monkeypatch.setattr("trainless.scoring.subjects.Member.network", full)
     answer = trainless(*SMALL, ARCH, "--proxies", "params,snip", "--json")
     assert answer.code == 1
     assert len(json.loads(answer.out)) == 2
@@ -352,7 +352,7 @@ def test_an_interruption_is_said_and_has_its_own_code(trainless: Call, monkeypat
     def interrupted(*arguments: object, **options: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("trainless.engine.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("trainless.scoring.evaluate.evaluate", interrupted)
     answer = trainless(*SMALL, ARCH, "--proxies", "params")
     assert answer.code == 130
     assert answer.err.startswith("trainless: interrupted: what was scored is kept")

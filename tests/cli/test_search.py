@@ -209,9 +209,9 @@ def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Pat
     "searcher", ["g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution"]
 )
 def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
-    from trainless.bench.searches import bench_search
+    from trainless.bench.simulation import bench_search
     from trainless.bench.tables.table import Key, Table
-    from trainless.search.stopping import Budget
+    from trainless.searchers.stopping import Budget
     from trainless.spaces.moves import enumerate_archs
 
     space = NasBench201()
@@ -232,7 +232,7 @@ def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
 
 
 def test_an_impossible_latency_is_given_up_with_a_line(trainless: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainless.engine.constraints.MOST_BUILT", 5)
+    monkeypatch.setattr("trainless.scoring.costs.MOST_BUILT", 5)
     monkeypatch.setattr("trainless.cli.searching.PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr("trainless.cli.searching.EVERY_SECONDS", 0.0)
     answer = trainless(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer
-from trainless.engine.store import Key, Result, store_at
+from trainless.store import Key, Result, store_at
 
 Call = Callable[..., Answer]
 KEY = Key("nb201(channels=2, cells=1)", "0,1", "snip", 1, "own", "cafe", 0)

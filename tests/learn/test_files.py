@@ -15,6 +15,7 @@ import torch
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
+from trainless.learn.checkpoint import Epoch
 from trainless.learn.files import (
     ENSEMBLE,
     finish_member,
@@ -35,7 +36,6 @@ from trainless.learn.members import (
     train_member,
 )
 from trainless.learn.predictor import Predictor, calibrate
-from trainless.learn.progress import Epoch
 from trainless.learn.recipe import recipe
 from trainless.spaces import registry, space
 from trainless.spaces.moves import sample
@@ -103,8 +103,8 @@ def test_loading_needs_no_search_code(digits: Task, predictor: Predictor, tmp_pa
     code = (
         "import sys, pathlib; from trainless.learn.files import load_predictor;"
         f"load_predictor(pathlib.Path({str(tmp_path)!r}));"
-        "bad = [m for m in sys.modules if m.startswith(('trainless.search', 'trainless.engine', 'trainless.proxies',"
-        " 'trainless.ranking', 'trainless.bench', 'trainless.probe', 'sklearn', 'pandas'))];"
+        "bad = [m for m in sys.modules if m.startswith(('trainless.searchers', 'trainless.scoring',"
+        " 'trainless.proxies', 'trainless.rankings', 'trainless.bench', 'trainless.probe', 'sklearn', 'pandas'))];"
         "sys.exit(' '.join(bad) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -10,9 +10,9 @@ from scipy.stats import binom
 
 from trainless.cli.design import lines_of
 from trainless.core.target import Target
+from trainless.designs.verdict import plain
 from trainless.learn.intervals import MEANS, SHARES, auc_bounds, balanced_accuracy_bounds, f1_macro_bounds
 from trainless.learn.metrics import bootstrap, evaluate
-from trainless.run.verdict import plain
 
 RIGHT = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
 Y = np.array([0, 0, 1, 1])

@@ -14,16 +14,13 @@ from torch import nn
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.target import Target
 from trainless.core.task import Part, Rows, Task
-from trainless.learn.augment import augment
-from trainless.learn.checkpoint import optimiser_tensors, read_tensors, restore_optimiser, write_tensors
-from trainless.learn.feed import Feed, in_order, shuffled
+from trainless.learn.acceleration import Precision
+from trainless.learn.batches import Feed, augment, class_weights, in_order, shuffled
+from trainless.learn.checkpoint import Epoch, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.loop import Trained, learning_rate, train
 from trainless.learn.metrics import evaluate
-from trainless.learn.outputs import predict_part
-from trainless.learn.precision import Precision
-from trainless.learn.progress import Epoch
 from trainless.learn.recipe import Augmentation, Recipe, recipe, recipe_for, registry
-from trainless.learn.weights import class_weights
+from trainless.learn.uncertainty import predict_part
 from trainless.spaces import space
 from trainless.tasks import task as load
 
@@ -178,7 +175,7 @@ def test_feed_gives_every_sample_once() -> None:
 
 
 def test_an_epoch_of_very_many_samples_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainless.learn.feed.EPOCH", 40)
+    monkeypatch.setattr("trainless.learn.batches.EPOCH", 40)
     first, second = (np.concatenate(shuffled(100, 16, 0, epoch)) for epoch in (0, 1))
     assert len(first) == len(set(first.tolist())) == len(second) == 40
     assert set(first.tolist()) != set(second.tolist())

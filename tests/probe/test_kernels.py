@@ -5,7 +5,7 @@ import torch
 
 from tests.cases import CASES, Case
 from tests.probe import naive
-from tests.probe.test_samples import FLAT, RANDOM, STATEFUL
+from tests.probe.test_per_sample import FLAT, RANDOM, STATEFUL
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import condition, kernel, kernel_names, spectrum
 

@@ -10,12 +10,11 @@ from torch import nn
 
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
-from trainless.engine.data import Data
 from trainless.probe import Probe
-from trainless.probe.drawing import drawn
-from trainless.probe.layout import channels_lie_last
+from trainless.probe.drawing import channels_lie_last, drawn
 from trainless.probe.record import trace
 from trainless.proxies import registry
+from trainless.scoring.batches import Data
 from trainless.spaces.nb201 import NasBench201
 
 TASK = Task.noise((1, 12, 12), 4)  # one channel: its tensors lie both ways at once

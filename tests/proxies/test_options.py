@@ -17,7 +17,7 @@ from torch import nn
 import trainless as tl
 from trainless.bench.correlate import open_columns
 from trainless.bench.export import to_store
-from trainless.bench.own import proxy_in_file
+from trainless.bench.judge_proxy import proxy_in_file
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.bench.tables import Table
@@ -25,16 +25,16 @@ from trainless.core.errors import InputError, UnknownName
 from trainless.core.parameters import parsed, written
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.engine.asked import select
-from trainless.engine.measures import ByProxies
-from trainless.engine.store import store_at
 from trainless.probe.probe import Probe
 from trainless.proxies import Proxy, Setting, registry
 from trainless.proxies.proxy import canonical
 from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
 from trainless.proxies.zico import zico
-from trainless.search.searcher import Proposal
+from trainless.scoring.measures import ByProxies
+from trainless.scoring.request import select
+from trainless.searchers.searcher import Proposal
 from trainless.spaces.nb201 import NasBench201
+from trainless.store import store_at
 
 THIN = "channels=2,cells=1"
 OWN = """

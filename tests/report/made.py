@@ -11,9 +11,9 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from tests.run.tiny import THIN, TINY, values
+from tests.designs.tiny import THIN, TINY, values
 from trainless.core.task import Task
-from trainless.run.design import design
+from trainless.designs.pipeline import design
 from trainless.tasks import task
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=http://x.invalid/a.png onerror=alert(1)>', "it's & \u202e </svg>")

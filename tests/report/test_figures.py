@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.report.test_measured import searched
-from trainless.learn.progress import Epoch
+from trainless.learn.checkpoint import Epoch
 from trainless.report.contents import Searched
 from trainless.report.figures_result import (
     confidence_figure,
@@ -18,9 +18,8 @@ from trainless.report.figures_result import (
     roc_figure,
     values_figure,
 )
-from trainless.report.figures_search import best_so_far_figure, operations_figure, pruning_figure
+from trainless.report.figures_search import best_so_far_figure, operations_figure, pruning_figure, standings
 from trainless.report.figures_training import balance_figure, costs_figure, loss_figure
-from trainless.report.landscape import standings
 
 RANDOM = np.random.default_rng(3)
 

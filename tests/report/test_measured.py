@@ -9,8 +9,8 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from trainless.report.contents import Searched
-from trainless.report.landscape import landscape, networks_left, places, positions, smoothed, standings
-from trainless.report.measured import confusion, error_curve, in_doubt, referral, reliability, roc
+from trainless.report.figures_result import confusion, error_curve, in_doubt, referral, reliability, roc
+from trainless.report.figures_search import landscape, networks_left, places, positions, smoothed, standings
 from trainless.report.pictures import shown_of, tiles, trace
 from trainless.tasks import task
 

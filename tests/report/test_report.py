@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from tests.browser import Visit
+from tests.designs.tiny import THIN, TINY
 from tests.report import made
-from tests.run.tiny import THIN, TINY
 from trainless.cli.app import run as command
 from trainless.core.errors import InputError
-from trainless.run.design import design
-from trainless.run.reporting import REPORT, SHOWN, space_of, write_report
-from trainless.run.search import search
+from trainless.designs.pipeline import design
+from trainless.designs.reporting import REPORT, SHOWN, space_of, write_report
+from trainless.runs.search import search
 from trainless.spaces.nb201 import NasBench201
 
 MARKS = "path, rect, circle, polygon, polyline, line"
@@ -160,9 +160,9 @@ import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from tests.report import made
-from tests.run.tiny import THIN, TINY
-import trainless.run.reporting as reporting
-from trainless.run.design import design
+from tests.designs.tiny import THIN, TINY
+import trainless.designs.reporting as reporting
+from trainless.designs.pipeline import design
 
 def fatal(path, text):
     path.with_name(".report.html.part").write_text(text[: len(text) // 2])

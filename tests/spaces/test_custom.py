@@ -15,7 +15,7 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.run.search import search
+from trainless.runs.search import search
 from trainless.spaces import moves
 from trainless.spaces.custom import Code, load, space_from
 from trainless.spaces.protocol import Space, key

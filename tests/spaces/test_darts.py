@@ -16,9 +16,8 @@ from tests.spaces.oracle import built_counts
 from trainless.core.arch import region_of, whole
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.genotype import parse_genotype
+from trainless.spaces.genotype import Nodes, canonical_nodes, parse_genotype
 from trainless.spaces.nds import darts
-from trainless.spaces.nds_cell import Nodes, canonical_nodes
 from trainless.spaces.protocol import Counted, Scalable, Supernet
 
 SPACE = darts()

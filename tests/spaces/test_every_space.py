@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.spaces.thin import THIN
 from trainless.core.errors import InputError
-from trainless.engine.asked import select
-from trainless.engine.data import Data
-from trainless.engine.evaluate import evaluate
-from trainless.engine.subjects import Member
+from trainless.scoring.batches import Data
+from trainless.scoring.evaluate import evaluate
+from trainless.scoring.request import select
+from trainless.scoring.subjects import Member
 from trainless.spaces import registry
 from trainless.spaces.mobilenet import START
 from trainless.spaces.moves import cross, mutate, neighbours, sample
@@ -132,10 +132,10 @@ LEAK = """
 import gc
 import numpy as np, torch
 from tests.spaces.thin import THIN
-from trainless.engine.asked import select
-from trainless.engine.data import Data
-from trainless.engine.evaluate import evaluate
-from trainless.engine.subjects import Member
+from trainless.scoring.request import select
+from trainless.scoring.batches import Data
+from trainless.scoring.evaluate import evaluate
+from trainless.scoring.subjects import Member
 from trainless.spaces.moves import sample
 
 torch.set_num_threads(1)

@@ -11,20 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.search.toys import Parity, Toy
+from tests.searchers.toys import Parity, Toy
 from trainless.core.arch import Decision
 from trainless.core.errors import InputError
-from trainless.spaces.moves import (
-    Parted,
-    arch_at,
-    cross,
-    distance,
-    enumerate_archs,
-    mutate,
-    neighbours,
-    sample,
-    size,
-)
+from trainless.spaces.moves import Parted, arch_at, cross, distance, enumerate_archs, mutate, neighbours, sample, size
 from trainless.spaces.nb201 import NasBench201
 
 EVERY = [arch for arch in itertools.product(range(2), range(3), range(4), range(1)) if not arch[0] == arch[1] == 1]
@@ -182,9 +172,9 @@ def test_distance_is_a_metric(a, b, c) -> None:
 
 def test_moves_and_search_never_import_torch() -> None:
     code = (
-        "import sys, pkgutil, importlib, trainless.spaces.moves, trainless.search\n"
-        "for module in pkgutil.iter_modules(trainless.search.__path__):\n"
-        "    importlib.import_module('trainless.search.' + module.name)\n"
+        "import sys, pkgutil, importlib, trainless.spaces.moves, trainless.searchers\n"
+        "for module in pkgutil.iter_modules(trainless.searchers.__path__):\n"
+        "    importlib.import_module('trainless.searchers.' + module.name)\n"
         "assert 'torch' not in sys.modules and 'optuna' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,10 +11,9 @@ from tests.spaces.oracle import built_counts
 from trainless.core.arch import whole
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
-from trainless.spaces.nds import CellSpace
-from trainless.spaces.nds_families import FAMILIES
-from trainless.spaces.nds_ops import FactorizedReduce, operation, tally_operation
-from trainless.spaces.tally import Tally
+from trainless.spaces.counts import Tally
+from trainless.spaces.nds import FAMILIES, CellSpace
+from trainless.spaces.nds_net import FactorizedReduce, operation, tally_operation
 
 NAMES = sorted(FAMILIES)
 OPERATIONS = sorted({name for family in FAMILIES.values() for name in family.operations})

@@ -16,8 +16,8 @@ from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.spaces import moves
-from trainless.spaces.recipe import read_recipe
 from trainless.spaces.recurrent import Recurrent
+from trainless.spaces.recurrent_recipe import read_recipe
 
 RNN = {"f": {"op": "linear", "input": ["x", "h_prev_0"]}, "h_new_0": {"op": "activation_tanh", "input": ["f"]}}
 GRU = {
@@ -140,7 +140,7 @@ def test_random_generation_keeps_the_benchmarks_rules() -> None:
 
 def test_random_generation_has_the_benchmarks_odds() -> None:
     """Among main operations before pruning, half are linear; pruning favours none of them by name alone."""
-    from trainless.spaces.recipe_random import _redundant
+    from trainless.spaces.recurrent_recipe import _redundant
 
     rng = np.random.default_rng(0)
     ops = [step.op for _ in range(300) for step in _redundant(rng, 2, 9)]

@@ -16,7 +16,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks import task
 from trainless.tasks.new import as_inputs, read_new
-from trainless.tasks.source import SourcedTask, source_from_json, source_of
+from trainless.tasks.reading import SourcedTask, source_from_json, source_of
 
 RANDOM = np.random.default_rng(0)
 

@@ -10,7 +10,7 @@ import torch
 from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
 from trainless.tasks import task
-from trainless.tasks.tiny_text import NOUNS, VERBS, corpus
+from trainless.tasks.builtin import NOUNS, VERBS, corpus
 
 
 def decode(made: Task, part: Part | None) -> tuple[list[str], list[str]]:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from trainless.run.search import search
+from trainless.runs.search import search
 from trainless.spaces.nb201 import NasBench201
+from trainless.ui.run_list import Desk, shelf_at
 from trainless.ui.server import listening, serve
-from trainless.ui.shelf import Desk, shelf_at
 
 SPACE = NasBench201(2, 1)
 EVALUATIONS = 24

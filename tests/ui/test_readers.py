@@ -21,10 +21,10 @@ from tests.ui.made import EVALUATIONS, SPACE, leaderboard, searched
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.core.errors import InputError
-from trainless.core.wording import printable
-from trainless.engine.loop import Loop
-from trainless.ui.places import is_held, links_in, runs_in
-from trainless.ui.shelf import FolderShelf, reader_at
+from trainless.core.text import printable
+from trainless.runs.loop import Loop
+from trainless.ui.run_files import is_held, links_in, runs_in
+from trainless.ui.run_list import FolderShelf, reader_at
 from trainless.ui.table import chosen, ordered
 
 HOLD = """
@@ -333,7 +333,7 @@ def test_asking_whether_a_run_is_held(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not is_held(tmp_path)
     with held(tmp_path):
         assert is_held(tmp_path)
-        monkeypatch.setattr("trainless.ui.places._LOCKS", tmp_path / "absent")  # as where nothing is listed
+        monkeypatch.setattr("trainless.ui.run_files._LOCKS", tmp_path / "absent")  # as where nothing is listed
         assert is_held(tmp_path)
     assert not is_held(tmp_path)
 

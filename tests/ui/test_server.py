@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.ui.made import EVALUATIONS, HOSTILE, Site, hostile, leaderboard, searched, site
-from trainless.run.reporting import write_report
-from trainless.ui.guard import is_answered
+from trainless.designs.reporting import write_report
+from trainless.ui.security import is_answered
 
 
 @pytest.fixture(scope="module")

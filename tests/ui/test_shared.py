@@ -9,8 +9,8 @@ import pytest
 from tests.ui.made import EVALUATIONS, leaderboard, searched, site
 from trainless.cli.app import run as command
 from trainless.core.errors import InputError
-from trainless.engine.store import store_at
-from trainless.ui.shelf import Desk, StoreShelf, shelf_at
+from trainless.store import store_at
+from trainless.ui.run_list import Desk, StoreShelf, shelf_at
 
 
 @pytest.mark.slow
@@ -53,6 +53,6 @@ def test_a_run_in_a_store_goes_on_when_it_has_more_lines(tmp_path: Path) -> None
 
 
 def test_a_database_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainless.ui.shelf.PATIENCE", 0.2)
+    monkeypatch.setattr("trainless.ui.run_list.PATIENCE", 0.2)
     with pytest.raises(InputError, match=r"cannot be used|does not answer"):
         shelf_at("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")

@@ -9,9 +9,9 @@ from pathlib import Path
 from trainless.bench.journal import Journal
 from trainless.bench.plan import Plan
 from trainless.bench.worker import SWEPT, Job, Sweeping, failed
-from trainless.engine.executors import Engine, Executor
-from trainless.engine.processes import Processes
-from trainless.search.searcher import Proposal
+from trainless.execution.engine import Engine, Executor
+from trainless.execution.local import Processes
+from trainless.searchers.searcher import Proposal
 
 FAREWELL = 20.0
 
@@ -51,7 +51,7 @@ class Crew:
     def _executor(self) -> Executor:
         measure = Sweeping(self._plan, self._jobs)
         if self._engine.kind == "ray":
-            from trainless.engine.cluster import Cluster
+            from trainless.execution.ray import Cluster
 
             return Cluster(measure, self._engine)
         made = Processes(measure, self._engine)

@@ -7,12 +7,12 @@ import math
 from pathlib import Path
 
 from trainless.bench.plan import Plan, open_space, open_task
-from trainless.bench.scorefile import ScoreFile
+from trainless.bench.score_file import ScoreFile
 from trainless.core.errors import InputError
-from trainless.engine.asked import data_for, init_named, setting_for
-from trainless.engine.store import Key, Result, Store
 from trainless.proxies.proxy import registry
+from trainless.scoring.request import data_for, init_named, setting_for
 from trainless.spaces.protocol import key
+from trainless.store import Key, Result, Store
 
 
 def to_csv(file: ScoreFile, path: str | Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from trainless.bench.evidence import Floats
+from trainless.bench.score_library import Floats
 from trainless.core.errors import InputError
 
 COLOUR, FAINT = "#1f4e79", "#9db7d1"

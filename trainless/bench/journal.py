@@ -12,9 +12,9 @@ from typing import TextIO
 
 import numpy as np
 
-from trainless.bench.scorefile import ABSENT, OK, ScoreFile, read_scores
-from trainless.core.damage import undamaged
+from trainless.bench.score_file import ABSENT, OK, ScoreFile, read_scores
 from trainless.core.scores import MACHINE, Record
+from trainless.core.text import undamaged
 
 COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
 Pair = tuple[str, int]

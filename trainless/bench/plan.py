@@ -13,10 +13,10 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.core.userfile import load_file
-from trainless.core.wording import one_line
-from trainless.engine.asked import select
+from trainless.core.text import one_line
+from trainless.core.user_files import load_file
 from trainless.proxies.proxy import Proxy
+from trainless.scoring.request import select
 from trainless.spaces import space as find_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from trainless.bench.correlate import board, meanings, stored_columns
-from trainless.bench.evidence import COUNTS, Column, Evidence, Missing, truth
+from trainless.bench.cross_check import beside_peers
 from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.independent import beside_peers
 from trainless.bench.papers import compare, definitions, differs
+from trainless.bench.score_library import COUNTS, Column, Evidence, Missing, truth
 from trainless.bench.sheet import Interval, Sheet, Value, shown
-from trainless.ranking import registry as rankings
+from trainless.rankings import registry as rankings
 
 BOARDS = (
     ("nb201", "cifar10", "test", "no-dead-edges"),

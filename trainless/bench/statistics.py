@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.correlation import at_top, kendall, spearman
-from trainless.bench.order import Floats, Sample, sample_of
-from trainless.bench.selection import best_of, ndcg, regret, top_hits, top_overlap
+from trainless.bench.correlation import at_top, best_of, kendall, ndcg, regret, spearman, top_hits, top_overlap
+from trainless.bench.weighted_order import Floats, Sample, sample_of
 from trainless.core.errors import InputError
 
 Failures = Literal["last", "out"]

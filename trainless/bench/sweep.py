@@ -27,15 +27,15 @@ import torch
 from trainless.bench.crew import Crew
 from trainless.bench.journal import Known, read_known
 from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task
-from trainless.bench.scorefile import ScoreFile, read_scores
-from trainless.core.damage import undamaged
+from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
-from trainless.engine.asked import data_for, init_named, setting_for
-from trainless.engine.executors import Engine
-from trainless.engine.interrupts import one_interrupt
-from trainless.engine.nursery import prepare
+from trainless.core.text import undamaged
+from trainless.execution.engine import Engine
+from trainless.execution.fork_server import prepare
+from trainless.execution.interrupts import one_interrupt
 from trainless.proxies.proxy import Proxy, registry
+from trainless.scoring.request import data_for, init_named, setting_for
 from trainless.spaces.protocol import Space, key
 
 TICK = 10.0

@@ -14,16 +14,16 @@ from trainless.bench.journal import Journal, Pair
 from trainless.bench.plan import Plan, open_proxies, open_space, open_task
 from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
-from trainless.core.wording import message
-from trainless.engine.asked import data_for, init_named
-from trainless.engine.data import Data
-from trainless.engine.evaluate import evaluate
-from trainless.engine.measures import Outcome
-from trainless.engine.store import Store, StoreError, store_at
-from trainless.engine.subjects import Member
+from trainless.core.text import message
 from trainless.proxies.proxy import Proxy
-from trainless.search.searcher import Proposal
+from trainless.scoring.batches import Data
+from trainless.scoring.evaluate import evaluate
+from trainless.scoring.measures import Outcome
+from trainless.scoring.request import data_for, init_named
+from trainless.scoring.subjects import Member
+from trainless.searchers.searcher import Proposal
 from trainless.spaces.protocol import Space
+from trainless.store import Store, StoreError, store_at
 
 POISONED = 70  # a GPU context that failed once fails ever after: leave, and let a fresh process try
 SWEPT = "swept"

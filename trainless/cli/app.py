@@ -22,7 +22,7 @@ from trainless.cli.store import store
 from trainless.cli.ui import ui
 from trainless.cli.watch import watch
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.wording import printable
+from trainless.core.text import printable
 
 
 class Verb(typer.core.TyperCommand):

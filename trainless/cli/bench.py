@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainless.bench.plan import Plan
-    from trainless.bench.scorefile import ScoreFile
+    from trainless.bench.score_file import ScoreFile
     from trainless.bench.sweep import Progress
 
 bench = typer.Typer(help="Measure proxies, rankings and search methods against tables.", no_args_is_help=True)
@@ -59,14 +59,14 @@ def sweep(
     ),
 ) -> None:
     """Score a whole space or a sample of it, in parallel and resumable."""
-    from trainless.engine.nursery import prepare
+    from trainless.execution.fork_server import prepare
 
     if engine == "local" and device == "cpu":
         prepare()  # workers import torch while this process does
     from trainless.bench.export import to_csv, to_store
     from trainless.bench.plan import Plan
-    from trainless.engine.store import open_store
-    from trainless.run.units import quantity, seconds_of
+    from trainless.core.units import quantity, seconds_of
+    from trainless.store import open_store
 
     limit = limit_s or math.inf
     seconds, most = seconds_of(timeout or 0.0) or 0.0, int(quantity(memory_limit, "memory")) if memory_limit else 0
@@ -185,10 +185,10 @@ def correlate(
     import numpy as np
 
     from trainless.bench.correlate import board, meanings, open_columns
-    from trainless.bench.evidence import Evidence, Missing, truth
     from trainless.bench.figures import scatter
-    from trainless.bench.own import judge_proxy
+    from trainless.bench.judge_proxy import judge_proxy
     from trainless.bench.plan import Plan
+    from trainless.bench.score_library import Evidence, Missing, truth
     from trainless.cli.sheets import show
     from trainless.core.errors import InputError
 
@@ -256,8 +256,8 @@ def paper(
     """Run a published table or figure: published, ours, difference and interval side by side."""
     from pathlib import Path
 
-    from trainless.bench.evidence import Evidence
     from trainless.bench.papers import compare, find
+    from trainless.bench.score_library import Evidence
     from trainless.cli.sheets import show
 
     evidence = Evidence(Path(results) if results else None)

@@ -25,13 +25,13 @@ def bench_search(
     as_json: Annotated[bool, typer.Option("--json", help="Print means and deviations as JSON.")] = False,
 ) -> None:
     """Run a search method on a table many times and report what it finds, in trained accuracy."""
-    from trainless.bench.searches import bench_search as run
-    from trainless.bench.searches import proxy_of_scores
+    from trainless.bench.simulation import bench_search as run
+    from trainless.bench.simulation import proxy_of_scores
     from trainless.bench.tables import table as open_table
     from trainless.cli.inputs import parse_arguments
     from trainless.core.errors import InputError
-    from trainless.run.units import seconds_of
-    from trainless.search.stopping import Budget
+    from trainless.core.units import seconds_of
+    from trainless.searchers.stopping import Budget
     from trainless.spaces import space
 
     opened = open_table(table)

@@ -31,10 +31,10 @@ def demo(
     """Draw architectures, score and rank them, and show the winning cell."""
     from trainless.cli.inputs import open_space, say_capped
     from trainless.cli.progress import tracked
-    from trainless.engine.asked import data_for, seed_list, select
-    from trainless.engine.evaluate import evaluate, in_order
-    from trainless.engine.store import SqliteStore
-    from trainless.engine.subjects import Member
+    from trainless.scoring.evaluate import evaluate, in_order
+    from trainless.scoring.request import data_for, seed_list, select
+    from trainless.scoring.subjects import Member
+    from trainless.store import SqliteStore
     from trainless.tasks import task as find_task
 
     numbers = seed_list(seed, None)
@@ -86,7 +86,7 @@ def by_rank_sum(scores: Scores) -> list[tuple[int, int]]:
     """Places of candidates with the sum of their ranks over all proxies (0 is the best in all), best first."""
     import numpy as np
 
-    from trainless.ranking import RankSum
+    from trainless.rankings import RankSum
 
     sums = -RankSum(tuple(scores.proxies))(scores)
     return [(int(place), int(sums[place])) for place in np.argsort(sums, kind="stable")]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainless.core.task import Task
-    from trainless.run.design import Designed
+    from trainless.designs.pipeline import Designed
 
 EVALUATIONS = "The most of each search; 0 for the preset's. Pruning takes a fixed number (57 on nb201), or is left out."
 
@@ -68,15 +68,15 @@ def design(
     started = time.monotonic()  # before anything heavy is imported: a time budget counts that too
     import json
 
-    from trainless.engine.nursery import prepare
+    from trainless.execution.fork_server import prepare
 
     if (workers or cores()) > 1 and engine == "local" and device in ("", "cpu"):
         prepare()  # workers import torch while this process does
     from trainless.cli.inputs import open_task, parse_arguments
-    from trainless.engine.memory import keep_warm
-    from trainless.run.design import design as run_design
-    from trainless.run.presets import require_promises
-    from trainless.run.units import budget_of
+    from trainless.core.units import budget_of
+    from trainless.designs.pipeline import design as run_design
+    from trainless.designs.settings import require_promises
+    from trainless.execution.limits import keep_warm
 
     keep_warm()
     require_promises(coverage, accuracy)
@@ -192,7 +192,7 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed) -> None:
-    from trainless.tasks.source import source_of
+    from trainless.tasks.reading import source_of
 
     summary, folder, new = found.summary, found.folder, source_of(found.predictor.task).example
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]

@@ -14,7 +14,7 @@ def export_study(
     name: Annotated[str, typer.Option(help="The study's name; the folder's by default.")] = "",
 ) -> None:
     """Make an Optuna study of a run, for optuna-dashboard to show."""
-    from trainless.run.export import export_study as export
+    from trainless.runs.export_study import export_study as export
 
     made = export(run, study, name)
     typer.echo(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")

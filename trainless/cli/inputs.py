@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from trainless.core.task import Task
-    from trainless.engine.asked import Init
-    from trainless.engine.data import Data
-    from trainless.engine.subjects import Subject
     from trainless.proxies.proxy import Proxy
+    from trainless.scoring.batches import Data
+    from trainless.scoring.request import Init
+    from trainless.scoring.subjects import Subject
     from trainless.spaces.protocol import Space
 
 DEFAULT_SHAPE = "3x32x32"
@@ -49,7 +49,7 @@ def open_task(task: str, shape: str = "", classes: int | None = None, size: str 
 
 def say_capped(proxies: Sequence[Proxy], init: Init, data: Data) -> None:
     """Say so where there are fewer samples than a batch was to have."""
-    from trainless.engine.asked import samples_wanted
+    from trainless.scoring.request import samples_wanted
 
     wanted = samples_wanted(proxies, init, data)
     if wanted > data.most:
@@ -104,7 +104,7 @@ def open_space(name: str, text: str) -> Space:
 
 def open_subjects(texts: list[str], space: str, space_args: str, output: str = "") -> list[Subject]:
     """What is to be scored: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
-    from trainless.engine.subjects import Made, subjects_of
+    from trainless.scoring.subjects import Made, subjects_of
 
     if space and output:
         raise InputError("--output and --space were given; expected one of them: a space's networks have one output")
@@ -190,7 +190,7 @@ def _beside(where: str) -> Iterator[None]:
 
 def _import(where: str) -> Any:
     """Import a module by its name, from the working directory too, or from a file."""
-    from trainless.core.wording import one_line
+    from trainless.core.text import one_line
 
     try:
         if not where.endswith(".py"):

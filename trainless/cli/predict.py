@@ -27,8 +27,8 @@ def predict(
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case."""
     from trainless.cli.design import default_device
+    from trainless.designs.ensemble import one_thread
     from trainless.learn.drift import drift_warning
-    from trainless.run.joining import one_thread
     from trainless.tasks.new import read_new
 
     predictor = open_predictor(run, space)
@@ -63,9 +63,9 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
         run: The run folder.
         space: ``my_file.py:my_space``, where the run has one.
     """
-    from trainless.core.damage import undamaged
+    from trainless.core.text import undamaged
     from trainless.learn.files import ENSEMBLE, load_predictor
-    from trainless.run.folder import CONFIGURATION, read_configuration
+    from trainless.runs.folder import CONFIGURATION, read_configuration
     from trainless.spaces import space as find_space
 
     configuration = read_configuration(run)

@@ -13,11 +13,11 @@ def report(
     store: Annotated[str, typer.Option(metavar="PLACE", help="Take a search from this store, as far as it is.")] = "",
 ) -> None:
     """Make the report of a run again, as one self-contained HTML file in its folder."""
-    from trainless.run.reporting import write_report
+    from trainless.designs.reporting import write_report
 
     if store:
-        from trainless.engine.store import store_at
-        from trainless.run.shared import Shared
+        from trainless.runs.stored import Shared
+        from trainless.store import store_at
 
         with store_at(store) as opened:
             Shared(opened, run.resolve().name, run).copy()

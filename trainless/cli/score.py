@@ -58,10 +58,10 @@ def score(
     from trainless.cli.table import show, summarise
     from trainless.core.errors import InputError
     from trainless.core.scores import MACHINE
-    from trainless.engine.asked import data_for, init_named, seed_list
-    from trainless.engine.evaluate import evaluate, in_order
-    from trainless.engine.store import open_store
-    from trainless.ranking import ranking as find_ranking
+    from trainless.rankings import ranking as find_ranking
+    from trainless.scoring.evaluate import evaluate, in_order
+    from trainless.scoring.request import data_for, init_named, seed_list
+    from trainless.store import open_store
 
     if as_json and as_csv == "-":
         raise InputError("--json and --csv - were given; expected one of them on the output: give --csv a file")

@@ -16,9 +16,9 @@ from scipy.stats import rankdata
 
 from trainless.cli.table import Row, console, number, plain, write_text
 from trainless.core.errors import InputError
-from trainless.ranking import Consensus, ranking
-from trainless.ranking.consensus import FEWEST
-from trainless.ranking.types import upward
+from trainless.rankings import Consensus, ranking
+from trainless.rankings.products import FEWEST
+from trainless.rankings.ranking import upward
 
 if TYPE_CHECKING:
     from rich.table import Table

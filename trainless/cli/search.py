@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trainless.core.arch import Arch
     from trainless.core.task import Task
-    from trainless.run.search import Found
+    from trainless.runs.search import Found
     from trainless.spaces.protocol import Space
 
 SHOWN = 10
@@ -65,7 +65,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the best as JSON and nothing else.")] = False,
 ) -> None:
     """Search a space by a proxy or a ranking, under limits, into a run folder that can be gone on with."""
-    from trainless.engine.nursery import prepare
+    from trainless.execution.fork_server import prepare
 
     if (workers > 1 or timeout or memory_limit) and engine == "local" and device == "cpu":
         prepare()  # workers import torch while this process does
@@ -73,8 +73,8 @@ def search(
     from trainless.cli.inputs import open_space, open_task, parse_arguments
     from trainless.cli.searching import Bar, tell_interrupted
     from trainless.core.errors import InputError
-    from trainless.engine.memory import keep_warm
-    from trainless.run.search import search as run_search
+    from trainless.execution.limits import keep_warm
+    from trainless.runs.search import search as run_search
 
     if bool(fork) != bool(step):
         raise InputError("--fork and --step belong together: the run to begin from and the step of it")
@@ -167,7 +167,7 @@ def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:
 def _print_json(found: Found, space: Space) -> None:
     import json
 
-    from trainless.search.searcher import number
+    from trainless.searchers.searcher import number
 
     top = [
         {

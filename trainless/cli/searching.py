@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from trainless.core.arch import is_region
-from trainless.search.searcher import Proposal
+from trainless.searchers.searcher import Proposal
 
 if TYPE_CHECKING:
-    from trainless.engine.loop import Loop
-    from trainless.search.stopping import Budget
+    from trainless.runs.loop import Loop
+    from trainless.searchers.stopping import Budget
     from trainless.spaces.protocol import Space
 
 EVERY_SECONDS = 0.5
@@ -98,7 +98,7 @@ class Bar:
 
     def tried(self, name: str, count: int, least: float) -> None:
         """Show how many networks were made to see whether they keep a limit."""
-        from trainless.engine.constraints import amount
+        from trainless.scoring.costs import amount
 
         if self._due():
             text = f"{count} networks tried for {name}, the least {amount(least, name)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from trainless.engine.store import Count, RunEntry, Selection, SqlStore
+    from trainless.store import Count, RunEntry, Selection, SqlStore
 
 store = typer.Typer(help="List, export, merge and clean up stores of scores.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def listing(
     """Count the scores by space, task, proxy and setting, and name the runs."""
     import json
 
-    from trainless.engine.store import Selection
+    from trainless.store import Selection
 
     with _there(place) as opened:
         counts, runs = opened.counts(Selection(space, task, proxy)), opened.runs.all()
@@ -64,8 +64,8 @@ def export(
     proxy: Proxy = "",
 ) -> None:
     """Write every score as a row of a CSV or Parquet file."""
-    from trainless.engine.store import Selection
-    from trainless.engine.store_export import export as write
+    from trainless.store import Selection
+    from trainless.store.export import export as write
 
     with _there(place) as opened:
         rows = write(opened.rows(Selection(space, task, proxy)), file)
@@ -79,8 +79,8 @@ def merge(
 ) -> None:
     """Copy the scores of one store into another; where both have one, the other's stays."""
     from trainless.core.errors import InputError
-    from trainless.engine.store import merge as copy
-    from trainless.engine.store import store_at
+    from trainless.store import merge as copy
+    from trainless.store import store_at
 
     if source == target:
         raise InputError(f"{source} was given twice; expected two stores")
@@ -106,8 +106,8 @@ def collect(
     import time
 
     from trainless.core.errors import InputError
-    from trainless.engine.store import Selection
-    from trainless.run.units import seconds_of
+    from trainless.core.units import seconds_of
+    from trainless.store import Selection
 
     if not (failures or space or task or proxy or older_than):
         raise InputError(
@@ -129,7 +129,7 @@ def _there(place: str) -> SqlStore:
     from pathlib import Path
 
     from trainless.core.errors import InputError
-    from trainless.engine.store import default_path, store_at
+    from trainless.store import default_path, store_at
 
     named = place or os.environ.get("TRAINLESS_STORE") or str(default_path())
     if "://" not in named:
@@ -168,7 +168,7 @@ def _print(counts: list[Count], runs: list[RunEntry], shown: str) -> None:
 
 def _state(run: RunEntry) -> str:
     """Whether a process works on a run, else how its last session ended; stopped where nobody has said."""
-    from trainless.run.ending import read_ending
+    from trainless.runs.folder import read_ending
 
     ending = read_ending(run.ending)
     return "running" if run.running else ending.end if ending else "stopped"

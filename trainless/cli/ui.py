@@ -19,9 +19,9 @@ def ui(
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""
     from contextlib import closing, suppress
 
-    from trainless.ui.guard import is_loopback
+    from trainless.ui.run_list import Desk, shelf_at
+    from trainless.ui.security import is_loopback
     from trainless.ui.server import listening, serve
-    from trainless.ui.shelf import Desk, shelf_at
 
     with closing(shelf_at(place)) as shelf, listening(host, port) as socket:
         desk = Desk(shelf)

@@ -46,7 +46,7 @@ def watch(
 def _reader(run: str, store: str) -> Iterator[Reader]:
     from pathlib import Path
 
-    from trainless.ui.shelf import reader_at, shelf_at
+    from trainless.ui.run_list import reader_at, shelf_at
 
     if not store:
         yield reader_at(Path(run))
@@ -66,7 +66,7 @@ def frame(reader: Reader, title: str) -> RenderableType:
     from rich.panel import Panel
     from rich.text import Text
 
-    from trainless.core.wording import printable
+    from trainless.core.text import printable
 
     progress, parts = reader.progress(), []
     parts.append(_bars(progress))
@@ -103,7 +103,7 @@ def _bars(progress: Progress) -> RenderableType:
 def _pace(progress: Progress) -> str:
     import math
 
-    from trainless.core.wording import printable
+    from trainless.core.text import printable
     from trainless.report.markup import duration
 
     words = [f"{progress.seconds:.1f} s" if progress.seconds < 10 else duration(progress.seconds)]
@@ -123,7 +123,7 @@ def _best(reader: Reader) -> RenderableType:
     from rich.text import Text
 
     from trainless.cli.table import number
-    from trainless.core.wording import printable
+    from trainless.core.text import printable
     from trainless.ui.table import chosen, ordered
 
     table = reader.table()
@@ -147,7 +147,7 @@ def _column(shown: Table, name: str, cells: list[str], side: Literal["left", "ri
     """A column that keeps its width; the architecture takes what is left."""
     from rich.text import Text
 
-    from trainless.core.wording import printable
+    from trainless.core.text import printable
 
     width = min(24, max(map(len, (name, *cells))))
     shown.add_column(Text(printable(name)), justify=side, min_width=width, no_wrap=True, overflow="ellipsis")
@@ -156,7 +156,7 @@ def _column(shown: Table, name: str, cells: list[str], side: Literal["left", "ri
 def _failures(reader: Reader) -> RenderableType:
     from rich.text import Text
 
-    from trainless.core.wording import printable
+    from trainless.core.text import printable
 
     failures = reader.failures
     lines = [Text(f"Failures: {failures.total:,}, the last of them", style="bold")]

@@ -11,20 +11,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainless.core.damage import undamaged
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.learn.checkpoint import load_weights, read_tensors, write_tensors
+from trainless.core.text import undamaged
+from trainless.learn.checkpoint import epoch_from_json, load_weights, read_tensors, write_tensors
 from trainless.learn.conformal import intervals_from_json, sets_from_json
 from trainless.learn.deferral import deferral_from_json
 from trainless.learn.drift import Drift
 from trainless.learn.loop import Report, Trained
 from trainless.learn.members import Member, build, member_from_json, train_member
 from trainless.learn.predictor import Predictor
-from trainless.learn.progress import epoch_from_json
 from trainless.spaces.protocol import Space
-from trainless.tasks.source import Source, SourcedTask, source_from_json, source_of
+from trainless.tasks.reading import Source, SourcedTask, source_from_json, source_of
 
 VERSION = 1
 WEIGHTS, MEMBER, CHECKPOINT = "weights.safetensors", "member.json", "checkpoint.safetensors"

@@ -15,14 +15,11 @@ import torch
 from torch import Tensor, nn, optim
 
 from trainless.core.task import Task
-from trainless.learn.augment import augment
-from trainless.learn.feed import EPOCH, Feed, shuffled
-from trainless.learn.graph import GraphedStep, Step
-from trainless.learn.outputs import outputs
-from trainless.learn.precision import Precision, in_layout, precision_for
-from trainless.learn.progress import Epoch, Progress, load_progress, save_progress
+from trainless.learn.acceleration import GraphedStep, Precision, Step, in_layout, precision_for
+from trainless.learn.batches import EPOCH, Feed, augment, class_weights, shuffled, weighted_mean
+from trainless.learn.checkpoint import Epoch, Progress, load_progress, save_progress
 from trainless.learn.recipe import Recipe
-from trainless.learn.weights import class_weights, weighted_mean
+from trainless.learn.uncertainty import outputs
 
 Report = Callable[[Epoch], None]
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from trainless.probe.applied import CONVOLUTIONS, Conv, conv_of
+from trainless.probe.layers import CONVOLUTIONS, Conv, conv_of
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.record import run

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
+from trainless.probe.dependence import reach
+from trainless.probe.per_sample import ROOM, in_groups, loss_cotangent, stream
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import losses, weight_names
-from trainless.probe.reach import reach
 from trainless.probe.record import trace
-from trainless.probe.samples import ROOM, in_groups, loss_cotangent, stream
 from trainless.probe.structure import block_names
 
 Coupling: TypeAlias = Literal["joint", "isolated"]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from trainless.probe.layout import channels_lie_last
+from trainless.probe.drawing import channels_lie_last
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import rectifiers
 

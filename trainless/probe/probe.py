@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.core.task import generator
+from trainless.probe.drawing import Layout
 from trainless.probe.inputs import Data, Inputs, in_precision_of
-from trainless.probe.layout import Layout
 from trainless.probe.norms import Norm
 from trainless.probe.weights import Own, Weights
 

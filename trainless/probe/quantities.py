@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainless.core.errors import Unscorable
-from trainless.probe.applied import Layer
+from trainless.probe.layers import Layer
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import trace

@@ -13,8 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
-from trainless.probe.applied import CONVOLUTIONS, Layer, Lookup, Standardised, conv_of
-from trainless.probe.layout import Layout, laid_out, run_in
+from trainless.probe.drawing import Layout, laid_out, run_in
+from trainless.probe.layers import CONVOLUTIONS, Layer, Lookup, Standardised, conv_of
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.structure import block_names, modules, tied

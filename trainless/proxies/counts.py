@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trainless.core.errors import InputError, Unscorable
-from trainless.core.wording import one_line
+from trainless.core.text import one_line
 from trainless.probe.counts import counting
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.quantities import weight_names

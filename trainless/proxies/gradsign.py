@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from trainless.probe.norms import Norm
+from trainless.probe.per_sample import loss_cotangent, stream
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.samples import loss_cotangent, stream
 from trainless.proxies.proxy import Setting, proxy
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
+from trainless.probe.drawing import Layout, laid_out, run_in
 from trainless.probe.inputs import Double, First
-from trainless.probe.layout import Layout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.probe.record import run
-from trainless.probe.twice import Curved
+from trainless.probe.second_order import Curved
 from trainless.proxies.counts import counts
 from trainless.proxies.proxy import proxy
 

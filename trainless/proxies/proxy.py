@@ -13,7 +13,7 @@ from trainless.probe.inputs import Data, Inputs
 from trainless.probe.probe import Probe
 from trainless.probe.weights import Uniform, Weights
 from trainless.proxies.options import SIGN, Options, parse_options, read_options, suffix
-from trainless.spaces.source import version_of
+from trainless.spaces.custom_source import version_of
 
 Function = Callable[..., float]
 

@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.applied import Layer, Lookup, Standardised
+from trainless.probe.dependence import reach
 from trainless.probe.inputs import First, Noise
+from trainless.probe.layers import Layer, Lookup, Standardised
+from trainless.probe.per_sample import each_alone
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
-from trainless.probe.reach import reach
 from trainless.probe.record import trace
-from trainless.probe.samples import each_alone
 from trainless.probe.weights import Kaiming
 from trainless.proxies.proxy import Setting, proxy
 

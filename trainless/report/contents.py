@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from trainless.core.arch import Arch, Candidate
 from trainless.core.task import Task
-from trainless.learn.progress import Epoch
+from trainless.learn.checkpoint import Epoch
 from trainless.spaces.protocol import Space
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainless.learn.intervals import clopper_pearson
 from trainless.report.contents import Contents, Json
-from trainless.report.costs import instead_seconds
+from trainless.report.figures_training import instead_seconds
 from trainless.report.markup import Content, Markup, duration, figure, joined, percent, tag
 from trainless.report.page import Section
 

@@ -5,13 +5,11 @@ The same contents give the same text, byte for byte: it holds no date and nothin
 
 from __future__ import annotations
 
-from trainless.report.about_cases import cases_section
-from trainless.report.about_data import data_section
+from trainless.report.about_data import cases_section, data_section
 from trainless.report.about_result import doubt_section, result_section, training_section
-from trainless.report.about_search import search_section
-from trainless.report.about_settings import settings_section
+from trainless.report.about_search import search_section, settings_section
 from trainless.report.contents import Contents
-from trainless.report.costs import costs_section
+from trainless.report.figures_training import costs_section
 from trainless.report.headline import headline, search_headline
 from trainless.report.page import page
 

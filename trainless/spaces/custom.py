@@ -20,10 +20,10 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.parameters import read
 from trainless.core.task import Task
-from trainless.core.userfile import PREFIX, load_file, module_name
+from trainless.core.user_files import PREFIX, load_file, module_name
+from trainless.spaces.custom_source import digest
 from trainless.spaces.notation import format_pairs, parse_pairs
 from trainless.spaces.protocol import Space, require_arch
-from trainless.spaces.source import digest
 
 Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from trainless.core.task import Task
+from trainless.spaces.counts import Tally
 from trainless.spaces.ops import CONV, GLOBAL, NORM, conv
 from trainless.spaces.protocol import Counts, Network
-from trainless.spaces.tally import Tally
 
 _EPSILON = 1e-3
 

@@ -12,18 +12,19 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces import moves
-from trainless.spaces.extent import Extent
-from trainless.spaces.nb101_cell import (
+from trainless.spaces.nb101_net import (
     MAX_EDGES,
     OPERATIONS,
     VERTICES,
     Cell,
+    CellNetwork,
+    count,
     module_hash,
     pruned,
     representative,
     unique_cells,
 )
-from trainless.spaces.nb101_net import CellNetwork, count
+from trainless.spaces.ops import Extent
 from trainless.spaces.protocol import Counts, require_arch
 from trainless.spaces.sketch import Edge, Graph, Node
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -11,11 +14,63 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.extent import Extent
-from trainless.spaces.nb201_twins import CONV1, CONV3, EDGES, NONE, POOL, SKIP, canonical
-from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, Zero, average, conv
+from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, Extent, ReluConvNorm, Zero, average, conv
 from trainless.spaces.protocol import Counts, Network, require_arch
 from trainless.spaces.sketch import Graph, edge_cell
+
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+NONE, SKIP, CONV1, CONV3, POOL = range(5)
+
+_Term = tuple[object, ...]
+_Value = Counter[_Term]
+
+
+def canonical(arch: Arch) -> Arch:
+    """The first arch, in the order of options, that computes the same function."""
+    return _representatives()[arch]
+
+
+@functools.cache
+def _representatives() -> dict[Arch, Arch]:
+    first: dict[str, Arch] = {}
+    chosen: dict[Arch, Arch] = {}
+    for arch in itertools.product((NONE, SKIP, CONV1, CONV3, POOL), repeat=len(EDGES)):
+        signature = min(repr(_walk(arch, labels)[0]) for labels in _relabellings(arch))
+        chosen[arch] = first.setdefault(signature, arch)
+    return chosen
+
+
+def _walk(arch: Arch, labels: dict[int, int]) -> tuple[_Term, dict[_Term, list[int]]]:
+    """The output node's value with convolutions labelled as told, and which edges have alike convolutions."""
+    values: list[_Value] = [Counter({("x",): 1}), Counter(), Counter(), Counter()]
+    alike: dict[_Term, list[int]] = {}
+    for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
+        if option == SKIP:
+            values[target] += values[source]
+        elif option == POOL:
+            values[target] += Counter({("pool", term): times for term, times in values[source].items()})
+        elif option != NONE:
+            term = ("conv", option, labels.get(edge, 0), _frozen(values[source]))
+            alike.setdefault(term, []).append(edge)
+            values[target][term] += 1
+    return _frozen(values[3]), alike
+
+
+def _frozen(value: _Value) -> _Term:
+    return tuple(sorted(value.items(), key=repr))
+
+
+def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
+    """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
+    _, alike = _walk(arch, {})
+    groups = list(alike.values())
+    for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in groups)):
+        yield {
+            edge: label
+            for group, order in zip(groups, orders, strict=True)
+            for edge, label in zip(group, order, strict=True)
+        }
+
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 _NASLIB = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")  # the order in features' names

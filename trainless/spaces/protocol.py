@@ -11,7 +11,7 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.source import class_digest
+from trainless.spaces.custom_source import class_digest
 
 
 @runtime_checkable

@@ -11,8 +11,10 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces.counts import Tally
 from trainless.spaces.protocol import Counts, require_arch
-from trainless.spaces.recipe import (
+from trainless.spaces.recurrent_net import LanguageModel, count_layer, layer_sizes
+from trainless.spaces.recurrent_recipe import (
     HIDDEN,
     MAX_HIDDEN,
     NODES,
@@ -20,17 +22,15 @@ from trainless.spaces.recipe import (
     Cell,
     Step,
     X,
+    canonical_cell,
     node_names,
     problems,
+    random_cell,
     read_recipe,
     source_name,
     write_recipe,
 )
-from trainless.spaces.recipe_random import random_cell
-from trainless.spaces.recipe_twins import canonical_cell
-from trainless.spaces.recurrent_net import LanguageModel, count_layer, layer_sizes
 from trainless.spaces.sketch import Edge, Graph, Node
-from trainless.spaces.tally import Tally
 
 CHOICES = ("linear", "linear of 3", *OPERATIONS[1:])
 _ARITY = (2, 3, 3, 2, 2, 1, 1, 1)

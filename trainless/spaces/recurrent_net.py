@@ -7,9 +7,9 @@ import itertools
 import torch
 from torch import Tensor, nn
 
+from trainless.spaces.counts import Tally
 from trainless.spaces.protocol import Network
-from trainless.spaces.recipe import ACTIVATIONS, HIDDEN, NODES, Cell, Step, X
-from trainless.spaces.tally import Tally
+from trainless.spaces.recurrent_recipe import ACTIVATIONS, HIDDEN, NODES, Cell, Step, X
 
 _ACTIVATION: dict[str, type[nn.Module]] = dict(zip(ACTIVATIONS, (nn.Tanh, nn.Sigmoid, nn.LeakyReLU), strict=True))
 

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.extent import Extent
-from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, ReluConvNorm, conv
+from trainless.spaces.counts import Tally
+from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, Extent, ReluConvNorm, conv
 from trainless.spaces.protocol import Counts, Network, require_arch
 from trainless.spaces.sketch import Block, Chain
-from trainless.spaces.tally import Tally
 
 WIDTHS = tuple(range(8, 65, 8))
 LAYERS = ("cell 1", "reduction 1", "cell 2", "reduction 2", "cell 3")

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.spaces.counts import Tally
 from trainless.spaces.notation import format_pairs, parse_pairs
 from trainless.spaces.ops import CONV
 from trainless.spaces.protocol import Counts, Network, require_arch
 from trainless.spaces.sketch import Block as Step
 from trainless.spaces.sketch import Chain
-from trainless.spaces.tally import Tally
 
 DEPTHS = (2, 4, 6, 8, 12)
 WIDTHS = (64, 96, 128, 192, 256, 384)

@@ -38,18 +38,18 @@ MEDMNIST_3D = tuple(f"{name}mnist3d" for name in SOLID)
 
 
 def _medmnist(name: str, *, label: str | int = "") -> Task:
-    from trainless.tasks.medmnist import medmnist
+    from trainless.tasks.datasets import medmnist
 
     return medmnist(name, label=label)
 
 
 registry: Registry[Factory] = Registry("task", "tasks")
-registry.add("digits", "trainless.tasks.digits:digits")
-registry.add("ecg-sim", "trainless.tasks.ecg_sim:ecg_sim")
-registry.add("nodule-sim", "trainless.tasks.nodule_sim:nodule_sim")
-registry.add("tiny-text", "trainless.tasks.tiny_text:tiny_text")
-registry.add("cinc2017", "trainless.tasks.cinc2017:cinc2017")
-registry.add("cifar10", "trainless.tasks.cifar10:cifar10")
+registry.add("digits", "trainless.tasks.builtin:digits")
+registry.add("ecg-sim", "trainless.tasks.builtin:ecg_sim")
+registry.add("nodule-sim", "trainless.tasks.builtin:nodule_sim")
+registry.add("tiny-text", "trainless.tasks.builtin:tiny_text")
+registry.add("cinc2017", "trainless.tasks.datasets:cinc2017")
+registry.add("cifar10", "trainless.tasks.datasets:cifar10")
 for _name in MEDMNIST_2D + MEDMNIST_3D:
     registry.add(_name, partial(_medmnist, _name))
 
@@ -90,7 +90,7 @@ def task(source: Any, **options: Any) -> Task:
         from trainless.tasks.paths import from_path
 
         return from_path(source, options)
-    from trainless.tasks.arrays import from_arrays
+    from trainless.tasks.assemble import from_arrays
 
     return from_arrays(source, **_known(from_arrays, "a task from arrays", options))
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.task import Part, PartName, Rows
+from trainless.core.task import Part, PartName, Rows, Task
 from trainless.tasks.labels import encode, vector
 from trainless.tasks.layout import channels_first, detect
-from trainless.tasks.reading import Array, Reading, Samples
-from trainless.tasks.source import Source, SourcedTask
+from trainless.tasks.reading import Array, Reading, Samples, Source, SourcedTask
 from trainless.tasks.split import FRACTIONS, Index, grouped, stratified
 from trainless.tasks.statistics import copies, moments, require_finite
 
@@ -149,3 +149,59 @@ def _normalisation(x: Array | Rows, notes: list[str]) -> tuple[tuple[float, ...]
     if flat.any():
         notes.append(f"channel {', '.join(map(str, np.flatnonzero(flat)[:5]))} is constant in the training part")
     return tuple(mean.tolist()), tuple(np.where(flat, 1.0, std).tolist())
+
+
+def from_arrays(
+    arrays: Any,
+    *,
+    name: str = "arrays",
+    kind: str = "",
+    dims: int = 0,
+    channels: str = "",
+    label: str | int = "",
+    seed: int = 0,
+) -> Task:
+    """A task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists.
+
+    Args:
+        arrays: Inputs whose first axis counts the samples, their labels, and optionally who each came from.
+        name: What to call it.
+        kind: See :class:`~trainless.tasks.reading.Reading`, as for the rest.
+        dims: Spatial dimensions.
+        channels: Where the channel axis is.
+        label: The column, where labels have several.
+        seed: Of the split.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(60, 32, 32, 3))
+        >>> made = from_arrays((x, np.arange(60) % 3))
+        >>> made.input_shape, made.dims, made.target.outputs
+        ((3, 32, 32), 2, 3)
+    """
+    if not isinstance(arrays, (tuple, list)) or len(arrays) not in (2, 3):
+        raise InputError(
+            f"a task from {_describe(arrays)} was asked for; expected a registered name, a path,"
+            " (x, y) or (x, y, groups)"
+        )
+    x, y, *rest = (_array(what, value) for what, value in zip(("x", "y", "groups"), arrays, strict=False))
+    reading = Reading(kind, dims, channels, label, seed)
+    return assemble(name, {"train": Samples(x, y, rest[0] if rest else None)}, reading)
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"{len(value)} arrays"
+    return f"a value of type {type(value).__name__}"
+
+
+def _array(what: str, value: Any) -> Array:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{what} cannot be read as one array ({str(error).splitlines()[0]}): expected samples of one size,"
+            " in the computer's memory"
+        ) from error

@@ -11,8 +11,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks.layout import Layout, channels_first
-from trainless.tasks.reading import Array
-from trainless.tasks.source import Source, source_of
+from trainless.tasks.reading import Array, Source, source_of
 from trainless.tasks.statistics import require_finite
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
@@ -106,7 +105,7 @@ def _kind(path: Path) -> str:
 
 
 def _npz(path: Path, source: Source, shape: tuple[int, ...]) -> New:
-    from trainless.tasks.npz import arrays_of
+    from trainless.tasks.numpy_files import arrays_of
 
     arrays = arrays_of(path)
     name = next((name for name in NAMES if name in arrays), next(iter(arrays)) if len(arrays) == 1 else "")
@@ -117,7 +116,7 @@ def _npz(path: Path, source: Source, shape: tuple[int, ...]) -> New:
 
 def _npy(path: Path, source: Source, shape: tuple[int, ...]) -> New:
     """An array, memory-mapped; a label in the last column, where the data had one there, is left out."""
-    from trainless.tasks.npy import mapped
+    from trainless.tasks.numpy_files import mapped
 
     x = mapped(path)
     if source.label_last and x.ndim == 2 and x.shape[1] == shape[-1] + 1:

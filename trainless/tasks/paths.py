@@ -62,7 +62,7 @@ def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, An
     """A MedMNIST file by its bare name, or the error."""
     bare = isinstance(source, str) and path.name == source and not path.suffix
     if bare and "mnist" in path.name and (data_directory() / "medmnist" / f"{path.name}.npz").is_file():
-        from trainless.tasks.medmnist import medmnist
+        from trainless.tasks.datasets import medmnist
 
         check_options(path.name, options, ["label"])
         return medmnist(path.name, **options)
@@ -74,11 +74,11 @@ def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, An
 def _file_loader(path: Path) -> Callable[..., Task]:
     suffix = path.suffixes[-2].lower() if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix.lower()
     if suffix == ".npz":
-        from trainless.tasks.npz import from_npz
+        from trainless.tasks.numpy_files import from_npz
 
         return from_npz
     if suffix == ".npy":
-        from trainless.tasks.npy import from_npy
+        from trainless.tasks.numpy_files import from_npy
 
         return from_npy
     if suffix in (".csv", ".tsv"):

@@ -11,8 +11,7 @@ import pandas as pd
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Array, Reading, Samples
-from trainless.tasks.source import Source
+from trainless.tasks.reading import Array, Reading, Samples, Source
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")

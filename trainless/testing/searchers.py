@@ -10,7 +10,7 @@ import numpy as np
 
 from trainless.core.arch import Region, is_region
 from trainless.core.errors import InputError
-from trainless.search.searcher import Json, Proposal, Searcher, Told
+from trainless.searchers.searcher import Json, Proposal, Searcher, Told
 from trainless.spaces.moves import Choices, Feasible, allowed, sample
 
 Factory = Callable[[int], Searcher]
@@ -41,7 +41,7 @@ def check_searcher(
         ends: Whether it must have finished by itself within ``steps``.
 
     Example:
-        >>> from trainless.search.random import Random
+        >>> from trainless.searchers.random import Random
         >>> from trainless.spaces.nb201 import NasBench201
         >>> check_searcher(lambda seed: Random(NasBench201(), seed=seed), NasBench201(), steps=5)
     """

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainless.core.damage import undamaged
 from trainless.core.errors import InputError, TrainlessError
+from trainless.core.text import undamaged
+from trainless.designs.candidates import RESULT
+from trainless.designs.ensemble import SUMMARY
+from trainless.designs.planning import PLAN
+from trainless.designs.reporting import REPORT, space_of
+from trainless.designs.stages import SEARCHES
 from trainless.learn.files import MEMBER, read_json
-from trainless.run.folder import CONFIGURATION, read_configuration
-from trainless.run.joining import SUMMARY
-from trainless.run.numbers import PLAN
-from trainless.run.reporting import REPORT, space_of
-from trainless.run.stages import SEARCHES
-from trainless.run.winners import RESULT
-from trainless.search.searcher import Json
+from trainless.runs.folder import CONFIGURATION, read_configuration
+from trainless.searchers.searcher import Json
 from trainless.spaces.protocol import Space
-from trainless.ui.places import changed_at, is_held, is_plain
 from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, Stage, State
+from trainless.ui.run_files import changed_at, is_held, is_plain
 from trainless.ui.searches import SearchReader
 from trainless.ui.sources import FolderSource
 from trainless.ui.table import NOTHING, OK, Column, Table, table_of

@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trainless.core.arch import Arch, is_region
-from trainless.core.damage import undamaged
 from trainless.core.errors import TrainlessError
-from trainless.core.wording import printable
-from trainless.engine.loop import Step
-from trainless.engine.measures import Outcome
-from trainless.engine.signals import scores_of, signal_for
-from trainless.ranking import registry as rankings
-from trainless.run.reporting import space_of
-from trainless.run.trajectory import step_of
-from trainless.search.searcher import Json
+from trainless.core.text import printable, undamaged
+from trainless.designs.reporting import space_of
+from trainless.rankings import registry as rankings
+from trainless.runs.loop import Step
+from trainless.runs.signals import scores_of, signal_for
+from trainless.runs.trajectory import step_of
+from trainless.scoring.measures import Outcome
+from trainless.searchers.searcher import Json
 from trainless.spaces.protocol import Space
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.sources import Source

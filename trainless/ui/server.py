@@ -11,11 +11,11 @@ from importlib import resources
 from typing import Annotated, Any
 
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.wording import printable
+from trainless.core.text import printable
 from trainless.report.page import SCRIPT, STYLE
-from trainless.ui import answers
-from trainless.ui.guard import Guard
-from trainless.ui.shelf import Desk
+from trainless.ui import api as answers
+from trainless.ui.run_list import Desk
+from trainless.ui.security import Guard
 from trainless.ui.table import Kept, Limit
 
 try:

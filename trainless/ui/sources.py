@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Protocol
 
 from trainless.core.errors import InputError
-from trainless.engine.store import RunEntry, SqlStore
-from trainless.run.ending import ENDING, Ending, read_ending
-from trainless.run.folder import CONFIGURATION, LEADERBOARD, TRAJECTORY, read_configuration
-from trainless.run.winners import RESULT
-from trainless.search.searcher import Json
-from trainless.ui.places import changed_at, is_held, is_plain, read_bytes
+from trainless.designs.candidates import RESULT
+from trainless.runs.folder import (
+    CONFIGURATION,
+    ENDING,
+    LEADERBOARD,
+    TRAJECTORY,
+    Ending,
+    read_configuration,
+    read_ending,
+)
+from trainless.searchers.searcher import Json
+from trainless.store import RunEntry, SqlStore
+from trainless.ui.run_files import changed_at, is_held, is_plain, read_bytes
 
 PORTION = 1 << 22  # bytes that are read at a time
 TAIL = 200  # bytes before the place where reading goes on, by which a trajectory that was replaced is known

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from trainless.bench.journal import COLUMNS
-from trainless.bench.scorefile import ABSENT, ScoreFile, read_scores
-from trainless.core.damage import undamaged
+from trainless.bench.score_file import ABSENT, ScoreFile, read_scores
 from trainless.core.errors import InputError
-from trainless.core.wording import printable
-from trainless.engine.groups import began_at, exists
+from trainless.core.processes import began_at, exists
+from trainless.core.text import printable, undamaged
+from trainless.designs.reporting import space_of
 from trainless.proxies.proxy import registry as proxies
-from trainless.run.reporting import space_of
-from trainless.search.searcher import Json
+from trainless.searchers.searcher import Json
 from trainless.spaces.protocol import Space
-from trainless.ui.places import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
+from trainless.ui.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
 
 PORTION = 1 << 24

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError
-from trainless.core.wording import printable
+from trainless.core.text import printable
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]

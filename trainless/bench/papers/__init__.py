@@ -6,8 +6,8 @@ import dataclasses
 import importlib
 from collections.abc import Iterator, Sequence
 
-from trainless.bench.evidence import Evidence, Missing
 from trainless.bench.papers.definition import Answer, Definition, Figures
+from trainless.bench.score_library import Evidence, Missing
 from trainless.bench.sheet import Sheet, Value
 from trainless.core.errors import UnknownName
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trainless.bench.evidence import Evidence
+from trainless.bench.score_library import Evidence
 from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate
 

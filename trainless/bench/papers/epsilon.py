@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 
 from trainless.bench.papers.definition import Definition, Figures, Source, Where, by_task
-from trainless.bench.papers.searched import Searched
-from trainless.bench.papers.sources import Absent, Chance, Known, Ours, Peers
+from trainless.bench.papers.sources import Absent, Chance, Known, Ours, Peers, Searched
 
 SIX = ("spearman", "spearman_top10%", "kendall", "kendall_top10%", "top10%_in_top10%", "top64_in_top5%")
 AUTHORS = Peers("epsilon", "epsilon")

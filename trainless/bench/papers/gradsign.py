@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainless.bench.papers.definition import Definition, Figures, Source, Where, by_task
-from trainless.bench.papers.searched import Searched
-from trainless.bench.papers.sources import Absent, Chance, Known, Ours
+from trainless.bench.papers.sources import Absent, Chance, Known, Ours, Searched
 
 RHO = ("spearman",)
 BEST = ("best_of_100", "best_of_100_std")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from trainless.bench.papers.definition import Definition, Figures, by_task
-from trainless.bench.papers.searched import Guided, Searched
-from trainless.bench.papers.sources import Absent, Optimum, Ours, Ranked
+from trainless.bench.papers.sources import Absent, Guided, Optimum, Ours, Ranked, Searched
 
 ALL = ("ntk_condition", "linear_regions", "ntk_mse")
 KAPPA, REGIONS, MSE = ALL

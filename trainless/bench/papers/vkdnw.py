@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainless.bench.papers.definition import Definition, Figures, Where, by_task
 from trainless.bench.papers.fits import Forest
 from trainless.bench.papers.sources import Absent, Against, Ours, Ranked
-from trainless.ranking import Lexicographic, RankProduct, vkdnw_single
+from trainless.rankings import Lexicographic, RankProduct, vkdnw_single
 
 THREE = ("kendall", "spearman", "ndcg_1000")
 IMAGENET = ("ImageNet16-120",)

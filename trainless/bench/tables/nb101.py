@@ -8,7 +8,7 @@ from functools import partial
 from trainless.bench.tables.files import DataFile, Floats, columns_of
 from trainless.bench.tables.table import Key, Table, own_notation
 from trainless.core.errors import InputError
-from trainless.spaces.nb101_cell import OPERATIONS, Cell, module_hash, pruned
+from trainless.spaces.nb101_net import OPERATIONS, Cell, module_hash, pruned
 
 SAMPLE = DataFile(
     "nb101/nb101_subset20001.csv.gz",

@@ -1,0 +1,187 @@
+"""Later members of a design that are chosen by what the first ones taught."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.designs.tiny import THIN, TINY, blobs
+from trainless.core.arch import Arch
+from trainless.core.errors import InputError
+from trainless.core.scores import Record, Scores
+from trainless.designs.candidates import Winner
+from trainless.designs.holdout import hold_back
+from trainless.designs.learning import CHOICE, later_members, promising, values_of
+from trainless.designs.pipeline import design
+from trainless.designs.stages import LATE_MARK
+from trainless.designs.training import Entry, Roster
+from trainless.learn.checkpoint import Epoch
+from trainless.learn.files import VERSION, member_folder, write_json
+from trainless.learn.members import member_of
+from trainless.learn.recipe import Recipe, recipe
+from trainless.rankings import RankProduct, learn
+from trainless.spaces.nb201 import NasBench201
+from trainless.spaces.structure import features
+from trainless.tasks import task
+
+SPACE = NasBench201()
+RANKING = RankProduct(("synflow", "ntk_condition"))  # higher is better, and lower is better
+OPTIONS = {"preset": TINY, "space_args": THIN, "members": 4, "learn": True}
+
+
+def drawn(seed: int, count: int) -> list[Arch]:
+    rng = np.random.default_rng(seed)
+    archs = {SPACE.canonical(arch): arch for arch in map(tuple, rng.integers(0, 5, size=(4 * count, 6)).tolist())}
+    return list(archs.values())[:count]
+
+
+def searched(name: str, archs: list[Arch], seed: int) -> Winner:
+    rng = np.random.default_rng(seed)
+    values = tuple(dict(zip(RANKING.proxies, row, strict=True)) for row in rng.normal(size=(len(archs), 2)).tolist())
+    return Winner(name, tuple(archs), values, len(archs), 1.0, archs[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_later_members_are_what_learning_by_hand_promises(seed: int) -> None:
+    archs = drawn(seed, 20)
+    winners = [searched("rl-00", archs[:14], seed), searched("genetic-00", archs[8:], seed + 9)]
+    losses = dict(zip(archs[:6], np.random.default_rng(seed + 1).uniform(0.1, 2, 6).tolist(), strict=True))
+    trained = [*((arch, -loss) for arch, loss in losses.items()), (archs[6], math.nan)]
+
+    said: dict[tuple[Arch, str], list[float]] = {}
+    for winner in winners:
+        for arch, values in zip(winner.archs, winner.values, strict=True):
+            for proxy, value in values.items():
+                said.setdefault((arch, proxy), []).append(value)
+    records = [
+        Record(str(arch), proxy, sum(values) / len(values), proxy == "synflow")
+        for (arch, proxy), values in said.items()
+    ]
+    structure = [list(features(SPACE, arch).values()) for arch in archs]
+    known = {str(arch): value for arch, value in trained}
+    expected = learn(RANKING, Scores(records), known, structure=structure).next(5)
+    assert [str(arch) for arch in promising(winners, SPACE, RANKING, trained, 5)] == expected
+    assert not set(expected) & set(known)
+
+
+def test_twins_are_one_candidate_and_one_value() -> None:
+    arch, twin, other = (3, 0, 0, 1, 0, 0), (2, 0, 0, 1, 0, 0), (2, 2, 2, 2, 2, 2)
+    assert SPACE.canonical(arch) == SPACE.canonical(twin) != SPACE.canonical(other)
+    winners = [searched("rl-00", [arch, other, twin], 0), searched("rl-01", [twin], 1)]
+    assert promising(winners, SPACE, RANKING, [(twin, math.nan)], 5) == [other]
+    assert set(promising(winners, SPACE, RANKING, [], 5)) == {arch, other}
+    assert promising(winners, SPACE, RANKING, [(arch, 1.0), (twin, math.nan), (other, 2.0)], 5) == []
+
+
+def test_values_are_losses_of_the_kept_weights(tmp_path: Path) -> None:
+    def entry(name: str, how: Recipe) -> Entry:
+        return Entry(name, member_of(SPACE, (1,) * 6, how))
+
+    best = recipe("default")
+    entries = [entry("00", best), entry("01", recipe("nb201")), entry("02", best)]
+    history = [Epoch(number, 0.1, 1.0, loss, 0.5, 1.0).to_json() for number, loss in enumerate([0.9, 0.4, 0.7])]
+    for place in ("00-1", "01"):
+        write_json(member_folder(tmp_path, place) / "member.json", {"version": VERSION, "history": history})
+    roster = Roster({"00": "00-1", "01": "01"}, {"00": "diverged", "02": "diverged"}, {"02": "diverged"})
+    assert [value for _, value in values_of(tmp_path, entries[:2], roster)] == [-0.4, -0.7]
+    assert math.isnan(values_of(tmp_path, entries[2:], roster)[0][1])
+    assert values_of(tmp_path, [entry("03", best)], roster) == []  # it was never begun
+
+
+def test_a_choice_is_made_once(tmp_path: Path) -> None:
+    archs = drawn(0, 8)
+    winners = [searched("rl-00", archs, 0)]
+    made = later_members(tmp_path, SPACE, winners, RANKING, [(archs[0], 1.0), (archs[1], 2.0)], 3)
+    assert later_members(tmp_path, SPACE, winners, RANKING, [(arch, 0.0) for arch in made], 3) == made
+    write_json(tmp_path / CHOICE, {"version": VERSION, "archs": 3})
+    with pytest.raises(InputError, match=r"learned\.json .*give another folder with --out"):
+        later_members(tmp_path, SPACE, winners, RANKING, [], 3)
+
+
+def test_where_losses_choose_members_promises_are_made_on_the_other_half() -> None:
+    data = task("digits")
+    held = hold_back(data, recipe("nb201"), 0, choosing=True)
+    again = hold_back(data, recipe("default"), 0)
+    assert recipe("nb201").keep == "last"
+    assert len(held.task.part("valid")) + len(held.calibration) == len(data.part("valid"))
+    assert np.array_equal(held.calibration, again.calibration)
+
+
+def predictions(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "predictions.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+def cut(out: Path, after: str) -> list[str]:
+    """Design until a detail of its progress; the members that were trained."""
+    trained: list[str] = []
+
+    def progress(stage: str, done: float, total: float, detail: str) -> None:
+        if detail.endswith("is trained"):
+            trained.append(detail.split()[1])
+        if after and detail.startswith(after):
+            raise KeyboardInterrupt
+
+    try:
+        design(task("digits"), out, progress=progress, evaluations=12, **OPTIONS)  # type: ignore[arg-type]
+    except KeyboardInterrupt:
+        assert after
+    return trained
+
+
+@pytest.mark.slow
+def test_a_design_learns_and_goes_on_to_the_same(tmp_path: Path) -> None:
+    whole, half, later = tmp_path / "whole", tmp_path / "half", tmp_path / "later"
+    assert cut(whole, "") == ["00", "01", "02", "03"]
+    assert cut(half, "member 01 is trained") == ["00", "01"]
+    assert not (half / CHOICE).exists()
+    assert cut(later, "member 02: validation loss") == ["00", "01"]
+    assert (later / CHOICE).exists()
+    for folder in (half, later):
+        cut(folder, "")
+        for name, array in predictions(whole).items():
+            assert np.array_equal(array, predictions(folder)[name]), name
+        assert (folder / CHOICE).read_text() == (whole / CHOICE).read_text()
+
+    summary = json.loads((whole / "summary.json").read_text())
+    assert [member["search"] for member in summary["members"]] == ["genetic-00", "genetic-00", "learned", "learned"]
+    archs = [member["arch"] for member in summary["members"]]
+    assert len(set(archs)) == 4
+    assert archs[2:] == json.loads((whole / CHOICE).read_text())["texts"]
+    assert summary["test"]["by_searcher"]["learned"]["size"] == 2
+    assert "learning from the first members" in (whole / "report.html").read_text()
+    with pytest.raises(InputError, match="holds a run with learn=True, and learn=False was asked for"):
+        design(task("digits"), whole, evaluations=12, **{**OPTIONS, "learn": False})  # type: ignore[arg-type]
+
+
+def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
+    """The mark that the time is used up, set between the halves."""
+
+    def progress(stage: str, done: float, total: float, detail: str) -> None:
+        if detail == "member 01 is trained":
+            (tmp_path / "run" / LATE_MARK).touch()
+
+    options = {**OPTIONS, "time_budget": 120.0, "evaluations": 12, "report": False, "progress": progress}
+    found = design(blobs(), tmp_path / "run", **options)  # type: ignore[arg-type]
+    names = [member["name"] for member in found.summary["members"]]
+    assert len(names) > 2
+    assert list(found.summary["left_out"]) == names[2:]
+    assert len(found.predictor.nets) == 2
+
+
+@pytest.mark.slow
+def test_a_choice_travels_and_two_members_need_none(tmp_path: Path) -> None:
+    store = str(tmp_path / "shared.sqlite")
+    first, second = tmp_path / "first" / "run", tmp_path / "second" / "run"
+    one = design(blobs(), first, store=store, report=False, **OPTIONS)  # type: ignore[arg-type]
+    (second.parent).mkdir()
+    two = design(blobs(), second, store=store, report=False, **OPTIONS)  # type: ignore[arg-type]
+    assert (second / CHOICE).read_bytes() == (first / CHOICE).read_bytes()
+    assert two.summary["members"] == one.summary["members"]
+    few = design(blobs(), tmp_path / "few", report=False, **{**OPTIONS, "members": 2})  # type: ignore[arg-type]
+    assert {member["search"] for member in few.summary["members"]} == {"genetic-00"}
+    assert not (tmp_path / "few" / CHOICE).exists()

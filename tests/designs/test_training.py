@@ -1,0 +1,119 @@
+"""What training sees, and members that diverge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.designs.tiny import THIN, blobs, values
+from trainless.core.task import Part
+from trainless.designs import training
+from trainless.designs.holdout import hold_back, in_own_unit, scale_of, standardised
+from trainless.designs.training import Entry, train_roster
+from trainless.learn.files import load_member, member_folder
+from trainless.learn.members import member_of
+from trainless.learn.recipe import recipe
+from trainless.spaces import space
+
+SPACE = space("nb201", **THIN)
+ARCHS = [(3, 1, 0, 1, 3, 2), (1, 3, 2, 0, 1, 3), (3, 3, 3, 3, 3, 3)]
+QUICK = recipe("default", epochs=2, warmup=0, patience=0, batch=16)
+
+
+def entries(number: int, **changes: float) -> list[Entry]:
+    made = [member_of(SPACE, ARCHS[place], replace(QUICK, **changes), place) for place in range(number)]  # type: ignore[arg-type]
+    return [Entry(f"{place:02d}", member) for place, member in enumerate(made)]
+
+
+def test_calibration_samples_never_stop_training() -> None:
+    task = blobs(200)
+    held = hold_back(task, recipe("default"), 0)
+    stopping = np.asarray(held.task.part("valid").x)
+    calibration = np.asarray(task.part("valid").x)[held.calibration]
+    assert len(stopping) + len(calibration) == len(task.part("valid"))
+    assert not {row.tobytes() for row in stopping} & {row.tobytes() for row in calibration}
+    assert held.task.fingerprint != task.fingerprint
+    again = hold_back(task, recipe("default"), 0)
+    assert again.calibration.tolist() == held.calibration.tolist()
+
+
+def test_everything_calibrates_where_nothing_was_chosen() -> None:
+    task = blobs(200)
+    held = hold_back(task, recipe("nb201"), 0)
+    assert held.task is task
+    assert sorted(held.calibration.tolist()) == list(range(len(task.part("valid"))))
+
+
+def test_groups_stay_together() -> None:
+    task = blobs(200)
+    valid = task.part("valid")
+    groups = np.arange(len(valid)) // 3
+    held = hold_back(replace(task, valid=Part(valid.x, valid.y, groups)), recipe("default"), 0)
+    kept = held.task.part("valid").groups
+    assert kept is not None
+    assert not set(kept.tolist()) & set(groups[held.calibration].tolist())
+
+
+def test_two_samples_are_enough_to_divide() -> None:
+    task = blobs(80)
+    few = replace(task, valid=Part(task.part("valid").x[:2], task.part("valid").y[:2]))
+    held = hold_back(few, recipe("default"), 0)
+    assert (len(held.task.part("valid")), len(held.calibration)) == (1, 1)
+
+
+def test_values_are_learnt_in_deviations_and_answered_in_their_unit() -> None:
+    task = values()
+    scale = scale_of(task)
+    assert scale is not None
+    y = standardised(task, scale).part("train").y.astype(np.float64)
+    assert y.mean() == pytest.approx(0, abs=1e-5)
+    assert y.std() == pytest.approx(1, abs=1e-5)
+    net = SPACE.build(ARCHS[0], task).eval()
+    x, _ = task.batch(8, 0)
+    with torch.no_grad():
+        plain, own = net(x).double(), in_own_unit(net, scale, task)(x).double()
+    wanted = plain * torch.from_numpy(scale.deviation) + torch.from_numpy(scale.mean)
+    assert torch.allclose(own, wanted, rtol=1e-4)
+    assert scale_of(blobs()) is None
+
+
+def test_workers_give_the_same_bits(tmp_path: Path) -> None:
+    task = blobs()
+    one = train_roster(tmp_path / "one", task, entries(2))
+    two = train_roster(tmp_path / "two", task, entries(2), workers=2)
+    assert one == two
+    for name in one.folders.values():
+        first, second = (load_member(member_folder(tmp_path / place, name))[1].net for place in ("one", "two"))
+        for key, tensor in first.state_dict().items():
+            assert torch.equal(tensor, second.state_dict()[key])
+
+
+def test_a_diverged_member_is_reported_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "GENTLER", 1e-32)
+    mixed = [entries(1)[0], replace(entries(2)[1], member=entries(2, lr=1e30, clip=0.0)[1].member)]
+    seen: list[tuple[str, str]] = []
+    roster = train_roster(tmp_path, blobs(), mixed, done=lambda entry, status: seen.append((entry.name, status[:8])))
+    assert roster.folders == {"00": "00", "01": "01-1"}
+    assert "diverged" in roster.replaced["01"]
+    assert seen == [("00", "ok"), ("01", "diverged"), ("01-1", "ok")]
+    assert train_roster(tmp_path, blobs(), mixed) == roster
+
+
+def test_a_member_that_always_diverges_is_left_out(tmp_path: Path) -> None:
+    roster = train_roster(tmp_path, blobs(), entries(1, lr=1e30, clip=0.0))
+    assert roster.folders == {}
+    assert len(roster.replaced) == training.ATTEMPTS
+    assert "diverged" in roster.left_out["00"]
+
+
+def test_no_member_is_begun_too_late(tmp_path: Path) -> None:
+    done: list[str] = []
+    roster = train_roster(
+        tmp_path, blobs(), entries(2), late=lambda: len(done) == 1, done=lambda entry, _: done.append(entry.name)
+    )
+    assert list(roster.folders) == ["00"]
+    assert "time budget" in roster.left_out["01"]

@@ -1,0 +1,64 @@
+"""Measures that behave badly in ways that a pickled object can carry into another process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainless.core.errors import InputError
+from trainless.scoring.measures import Outcome
+from trainless.searchers.searcher import Proposal
+
+
+@dataclass
+class Sum:
+    """The sum of the options."""
+
+    higher_is_better: Mapping[str, bool] = field(default_factory=lambda: {"sum": True})
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        return Outcome({"sum": float(sum(proposal.arch))})
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Hostile(Sum):
+    """The sum of the options; the first option of an arch may say what goes wrong on the way."""
+
+    folder: str = ""
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        kind = proposal.arch[0]
+        if kind == 2:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if kind == 3:
+            time.sleep(60)
+        if kind == 4:
+            raise ValueError("a bad\nnetwork definition")
+        if kind == 5:
+            raise InputError("the store is on fire")
+        if kind == 6 and not (Path(self.folder) / "once").exists():
+            (Path(self.folder) / "once").touch()
+            os._exit(9)
+        if kind in (7, 8, 9):  # hangs, dies or ends well with a process of its own, all whose numbers are in the folder
+            child = subprocess.Popen(["sleep", "600"])
+            with (Path(self.folder) / f"child-{kind}").open("a") as file:
+                file.write(f"{child.pid}\n")
+            if kind == 7:
+                time.sleep(60)
+            if kind == 8:
+                os._exit(9)
+        if kind == 10:
+            sys.stdout.write("a \x1b[2Jpicture\r\n")
+            subprocess.run(["sh", "-c", "echo and a child"], check=True)
+            sys.stderr.write("an \x1b]0;owned\x07end without one")
+            sys.stderr.flush()
+        return super().__call__(proposal)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.execution.faulty import gone
+from tests.execution.hostile import Hostile, Sum
+from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
+from trainless.core.errors import InputError
+from trainless.core.task import Task
+from trainless.execution.engine import Engine, Executor, InProcess
+from trainless.execution.local import Processes
+from trainless.proxies.proxy import registry
+from trainless.runs.loop import Loop, Step, drive
+from trainless.runs.signals import signal_for
+from trainless.scoring.measures import ByFunction, ByProxies, Outcome
+from trainless.scoring.request import select
+from trainless.searchers import registry as searchers
+from trainless.searchers.evolution import Evolution
+from trainless.searchers.searcher import Proposal
+from trainless.searchers.stopping import Budget
+from trainless.spaces.nb201 import NasBench201
+
+
+def test_in_process_is_on_one_thread_and_leaves_the_number_as_it_was() -> None:
+    class Threads(Sum):
+        def __call__(self, proposal: Proposal) -> Outcome:
+            return Outcome({"sum": float(torch.get_num_threads())})
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        executor = InProcess(Threads())
+        executor.submit(3, Proposal((0,)))
+        assert executor.next() == (3, Outcome({"sum": 1.0}))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_exception_is_the_reason_of_one_candidate() -> None:
+    executor = InProcess(Hostile())
+    executor.submit(0, Proposal((4,)))
+    outcome = executor.next()[1]
+    assert math.isnan(outcome.values["sum"])
+    assert outcome.failures == {"sum": "ValueError: a bad network definition"}
+
+
+@pytest.mark.slow
+def test_processes_survive_everything(tmp_path: Path) -> None:
+    executor = Processes(Hostile(folder=str(tmp_path)), Engine(workers=2))
+    try:
+        good = [(0, n) for n in range(6)]
+        found = work(executor, [good[0], (2, 0), good[1], good[2], (4, 0), (6, 5), *good[3:]])
+        assert [found[arch].values["sum"] for arch in good] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        assert found[2, 0].failures == {"sum": f"the worker process died (exit code {-signal.SIGSEGV}), 2 times"}
+        assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
+        assert found[6, 5] == Outcome({"sum": 11.0})  # its first worker died, its second did not
+        assert (tmp_path / "once").exists()
+        _a_killed_idle_worker_is_replaced(executor)
+        with pytest.raises(InputError, match="the store is on fire"):
+            work(executor, [(5, 0)])
+    finally:
+        executor.close(now=True)
+
+
+def _a_killed_idle_worker_is_replaced(executor: Processes) -> None:
+    victim = executor.pids[0]
+    os.kill(victim, signal.SIGKILL)
+    assert {outcome.values["sum"] for outcome in work(executor, [(0, n) for n in range(4)]).values()} == {0, 1, 2, 3}
+    assert victim not in executor.pids
+
+
+@pytest.mark.slow
+def test_a_timeout_is_a_reasoned_failure() -> None:
+    executor = Processes(Hostile(), Engine(timeout=1.0))
+    try:
+        found = work(executor, [(3, 0), (0, 2)])
+        assert found[3, 0].failures == {"sum": "it took longer than 1 s"}
+        assert found[0, 2].values == {"sum": 2.0}
+    finally:
+        executor.close()
+
+
+def begun(folder: Path, kind: int) -> set[int]:
+    """The processes that candidates of this kind have started, one at least."""
+    until, file = time.monotonic() + 30, folder / f"child-{kind}"
+    while not file.exists() or not file.read_text().endswith("\n"):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return set(map(int, file.read_text().split()))
+
+
+@pytest.mark.slow
+def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
+    executor = Processes(Hostile(folder=str(tmp_path)), Engine(timeout=2.0))
+    try:
+        found = work(executor, [(7, 0), (8, 0), (9, 1)])
+        assert found[7, 0].failures == {"sum": "it took longer than 2 s"}
+        assert found[8, 0].failures == {"sum": "the worker process died (exit code 9), 2 times"}
+        assert found[9, 1].values == {"sum": 10.0}
+        assert len(begun(tmp_path, 8)) == 2  # it was tried twice
+        assert gone(begun(tmp_path, 7) | begun(tmp_path, 8))
+        assert not gone(begun(tmp_path, 9), seconds=0.1)  # its worker lives
+    finally:
+        workers = executor.pids
+        executor.close()
+    assert gone(begun(tmp_path, 9) | set(workers))
+
+
+def hang(folder: str) -> None:
+    """A coordinator whose candidate hangs with a process of its own."""
+    executor = Processes(Hostile(folder=folder), Engine(workers=2))
+    executor.submit(0, Proposal((7, 0)))
+    (Path(folder) / "workers").write_text(" ".join(map(str, executor.pids)))
+    executor.next()
+
+
+@pytest.mark.slow
+def test_the_system_ends_workers_and_what_they_started_when_the_coordinator_is_gone(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=hang, args=(str(tmp_path),))
+    process.start()
+    try:
+        children = begun(tmp_path, 7)
+        workers = set(map(int, (tmp_path / "workers").read_text().split()))
+        until = time.monotonic() + 30
+        while {os.getsid(pid) for pid in workers} != workers:  # a session each, which no terminal interrupts
+            assert time.monotonic() < until
+        assert {os.getsid(child) for child in children} <= workers
+    finally:
+        process.kill()
+    assert gone(children | workers)
+
+
+@pytest.mark.slow
+def test_what_workers_print_is_passed_on_as_plain_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    executor = Processes(Hostile(), Engine(workers=2))
+    try:
+        assert work(executor, [(10, 1)])[10, 1].values == {"sum": 11.0}
+    finally:
+        executor.close()
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "worker: a \N{REPLACEMENT CHARACTER}[2Jpicture",
+        "worker: and a child",
+        "worker: an \N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER}end without one",
+    ]
+
+
+@pytest.mark.slow
+def test_scores_are_the_same_in_any_process(tmp_path: Path) -> None:
+    space, task = NasBench201(4, 1), Task.noise((3, 8, 8))
+    archs = [(3, 1, 2, 0, 3, 1), (1, 2, 3, 4, 0, 1), (2, 2, 3, 1, 1, 3)]
+
+    def measure(store: str) -> ByProxies:
+        return ByProxies(space, task, select("snip,naswot"), batch=16, store=store)
+
+    here = InProcess(measure(""))
+    there = Processes(measure(str(tmp_path / "scores.sqlite")), Engine(workers=2))
+    try:
+        assert work(here, archs) == work(there, archs)
+    finally:
+        there.close()
+    assert (tmp_path / "scores.sqlite").stat().st_size > 0
+
+
+@dataclass
+class Where(Sum):
+    """Notes the folder and a variable of the environment that it works in."""
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        raise ValueError(f"{os.getcwd()} {os.environ.get('TRAINLESS_TEST', 'nothing')}")
+
+
+@pytest.mark.slow
+def test_workers_are_where_the_coordinator_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("one", "other"):
+        (tmp_path / text).mkdir()
+        monkeypatch.chdir(tmp_path / text)
+        monkeypatch.setenv("TRAINLESS_TEST", text)
+        executor = Processes(Where(), Engine())
+        try:
+            assert work(executor, [(0,)])[0,].failures == {"sum": f"ValueError: {tmp_path / text} {text}"}
+        finally:
+            executor.close()
+
+
+@pytest.mark.slow
+def test_what_a_users_file_defines_reaches_the_workers(tmp_path: Path) -> None:
+    executor = Processes(own_measure(tmp_path), Engine(workers=2))
+    try:
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+    finally:
+        executor.close()
+        del registry._entries["tensors"]
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(InputError, match="workers=0"):
+        Engine(workers=0)
+    with pytest.raises(InputError, match="timeout=0"):
+        Engine(timeout=0)
+    with pytest.raises(InputError, match="engine='spark' was given; expected local or ray"):
+        Engine("spark")
+    with pytest.raises(InputError, match="without engine='ray'"):
+        Engine(address="auto")
+    with pytest.raises(InputError, match="a memory limit of 0"):
+        Engine(memory=0)
+    with pytest.raises(InputError, match="cannot be sent to other processes"):
+        Processes(ByFunction("local", lambda arch, fidelity: 1.0, NasBench201()), Engine())
+
+
+def test_memory_maps_travel_by_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(100_000.0))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    text = bytes(ForkingPickler.dumps(mapped))
+    assert len(text) < 1000
+    np.testing.assert_array_equal(pickle.loads(text), mapped)  # noqa: S301
+    part = bytes(ForkingPickler.dumps(mapped[10:20]))
+    np.testing.assert_array_equal(pickle.loads(part), np.arange(10.0, 20.0))  # noqa: S301
+
+
+@pytest.mark.slow
+def test_a_limit_below_what_a_worker_needs_is_named() -> None:
+    executor = Processes(Sum(), Engine(memory=10_000_000))
+    try:
+        with pytest.raises(InputError, match=r"a memory limit of 0.01 GB was given, but a worker takes"):
+            work(executor, [(0, 1)])
+    finally:
+        executor.close(now=True)
+
+
+class Clockwork:
+    """Workers in simulated time, so that what they wait for can be counted exactly."""
+
+    def __init__(self, slots: int, seed: int) -> None:
+        self.slots, self.now, self.worked = slots, 0.0, 0.0
+        self._rng, self._running = np.random.default_rng(seed), dict[int, tuple[float, Proposal]]()
+
+    def submit(self, ticket: int, proposal: Proposal) -> None:
+        takes = float(self._rng.lognormal(0.0, 0.7))
+        self.worked += takes
+        self._running[ticket] = (self.now + takes, proposal)
+        assert len(self._running) <= self.slots
+
+    def poll(self, seconds: float | None = None) -> bool:
+        return bool(self._running)
+
+    def next(self) -> tuple[int, Outcome]:
+        ticket = min(self._running, key=lambda each: self._running[each][0])
+        self.now, proposal = self._running.pop(ticket)
+        return ticket, Outcome({"sum": float(sum(proposal.arch))})
+
+    def close(self, *, now: bool = False) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("workers", "ahead", "least"), [(2, 2, 0.6), (2, 8, 0.95), (8, 32, 0.8)])
+def test_workers_are_kept_busy_by_proposals_ahead(workers: int, ahead: int, least: float) -> None:
+    space = NasBench201(2, 1)
+    searcher = Evolution(space, seed=0, population=20, tournament=5)
+    loop = Loop(searcher, signal_for(None, {"sum": True}), lambda candidate: candidate, ahead)
+    executor = Clockwork(workers, seed=0)
+    drive(loop, executor, Budget(400), write=lambda step: None)
+    busy = executor.worked / (workers * executor.now)
+    assert least < busy <= 1.0
+
+
+@pytest.mark.parametrize(("searcher", "options"), [("nsga2", {"population": 10}), ("pmbga", {"batch": 5, "sets": 2})])
+def test_searchers_of_batches_take_the_serial_path_however_many_workers(searcher: str, options: dict[str, int]) -> None:
+    def path(executor: Executor, ahead: int) -> list[Proposal]:
+        made = searchers[searcher](NasBench201(2, 1), seed=1, **options)
+        loop = Loop(made, signal_for(None, {"sum": True}), lambda candidate: candidate, ahead)
+        steps: list[Step] = []
+        drive(loop, executor, Budget(60), write=steps.append)
+        return [proposal for step in steps for proposal in step.proposals]
+
+    serial = path(InProcess(Sum()), 1)
+    assert len(serial) == 60
+    assert path(Clockwork(4, seed=2), 8) == serial

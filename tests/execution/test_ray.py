@@ -1,0 +1,77 @@
+"""Ray, each time in a process of its own: what Ray leaves behind in a driver may end that process later."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.execution.faulty import gone
+from tests.execution.hostile import Hostile
+from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
+from trainless.core.errors import InputError
+from trainless.execution.engine import Engine
+from trainless.searchers.searcher import Proposal
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+
+
+def alone(what: Callable[[Path], None], folder: Path) -> None:
+    """Run it in a fresh process; what fails there is printed there."""
+    process = multiprocessing.get_context("spawn").Process(target=what, args=(folder,))
+    process.start()
+    process.join(300)
+    try:
+        assert process.exitcode == 0
+    finally:
+        process.kill()
+
+
+def same_and_survives_the_loss_of_a_node(folder: Path) -> None:
+    from ray.cluster_utils import Cluster as Machines
+
+    from trainless.execution.ray import Cluster
+
+    machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    lost = machines.add_node(num_cpus=1)
+    executor = Cluster(own_measure(folder), Engine("ray", 2, address=machines.address))
+    try:
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+        for ticket, arch in enumerate(OWN_ARCHS[:2]):
+            executor.submit(ticket, Proposal(arch))
+        machines.remove_node(lost)
+        machines.add_node(num_cpus=1)
+        found = dict(executor.next() for _ in range(2))
+        assert [found[0], found[1]] == list(own_outcomes().values())[:2]
+        assert work(executor, OWN_ARCHS) == own_outcomes()
+    finally:
+        executor.close()
+        machines.shutdown()
+
+
+def survives_everything(folder: Path) -> None:
+    from trainless.execution.ray import Cluster
+
+    executor = Cluster(Hostile(folder=str(folder)), Engine("ray", 2, timeout=5.0))
+    try:
+        good = [(0, n) for n in range(4)]
+        found = work(executor, [*good[:2], (2, 0), (4, 0), (6, 5), *good[2:]])
+        assert [found[arch].values["sum"] for arch in good] == [0.0, 1.0, 2.0, 3.0]
+        assert found[2, 0].failures == {"sum": "the worker process died, 2 times"}
+        assert found[4, 0].failures == {"sum": "ValueError: a bad network definition"}
+        assert found[6, 5].values == {"sum": 11.0}
+        assert work(executor, [(7, 0)])[7, 0].failures == {"sum": "it took longer than 5 s"}
+        assert gone(set(map(int, (folder / "child-7").read_text().split()))), "what it started is left"
+        with pytest.raises(InputError, match="the store is on fire"):
+            work(executor, [(5, 0)])
+    finally:
+        executor.close(now=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [same_and_survives_the_loss_of_a_node, survives_everything])
+def test_a_ray_cluster(what: Callable[[Path], None], tmp_path: Path) -> None:
+    alone(what, tmp_path)

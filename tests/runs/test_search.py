@@ -1,0 +1,216 @@
+"""The run folder: configuration, trajectory, leaderboard, units."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from trainless.core.errors import InputError
+from trainless.runs.loop import Loop, Step
+from trainless.scoring.measures import Outcome
+from trainless.runs.signals import signal_for
+from trainless.runs.folder import locked, open_folder, read_configuration, replace
+from trainless.runs.leaderboard import leaderboard, to_csv
+from trainless.runs.trajectory import Writer, fork, read, replay, state_line, states, step_json, step_of
+from trainless.core.units import quantity, seconds_of
+from trainless.searchers.evolution import Evolution
+from trainless.searchers.history import HistoryEvolution
+from trainless.searchers.searcher import Proposal, Searcher
+from trainless.searchers.stopping import Spent
+from trainless.spaces.nb201 import NasBench201
+
+SPACE = NasBench201(2, 1)
+BUDGET = {"evaluations": 5}
+
+
+def fresh(searcher: Searcher | None = None, ahead: int = 1) -> Loop:
+    return Loop(
+        searcher or Evolution(SPACE, seed=3, population=4), signal_for(None, {"sum": True}), lambda arch: arch, ahead
+    )
+
+
+def go_on(loop: Loop, writer: Writer, steps: int) -> None:
+    for _ in range(steps):
+        assert loop.fill()
+        group = loop.group(None)
+        writer.write(loop.take(group, [Outcome({"sum": float(sum(each.arch))}) for each in group], loop.steps + 0.5))
+
+
+def test_a_run_is_started_gone_on_with_and_extended(tmp_path: Path) -> None:
+    first = open_folder(tmp_path / "run", {"searcher": "random", "ahead": 2}, BUDGET)
+    again = open_folder(tmp_path / "run", {"searcher": "random", "ahead": None}, {"evaluations": 9})
+    assert again.configuration == {**first.configuration, "budget": {"evaluations": 9}}
+    assert read_configuration(tmp_path / "run") == again.configuration
+    assert {"trainless", "torch", "python"} <= set(first.configuration["environment"])
+    with pytest.raises(InputError, match="holds a run with searcher='random', and searcher='local' was asked for"):
+        open_folder(tmp_path / "run", {"searcher": "local"}, BUDGET)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match=r"holds 'thesis.tex' and no run"):
+        open_folder(tmp_path, {}, BUDGET)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        open_folder(tmp_path / "bad", {}, BUDGET)
+    (tmp_path / "bad" / "run.json").write_text("[]")
+    with pytest.raises(InputError, match="not of a run that this version"):
+        open_folder(tmp_path / "bad", {}, BUDGET)
+    with pytest.raises(InputError, match=r"it has no run.json"):
+        read_configuration(tmp_path / "nowhere")
+
+
+def test_a_folder_belongs_to_one_process_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(InputError, match="another process is working"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_replacing_leaves_nothing_beside(tmp_path: Path) -> None:
+    replace(tmp_path / "a.csv", "1\n")
+    replace(tmp_path / "a.csv", "2\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_text() == "2\n"
+    with pytest.raises(InputError, match="cannot be written"):
+        replace(tmp_path / "none" / "a.csv", "")
+
+
+def test_a_step_is_the_same_through_json() -> None:
+    region = (frozenset({0, 2}), frozenset({1}))
+    step = Step(
+        3,
+        (Proposal((0, 1), 0.5), Proposal(region)),
+        (Outcome({"a": 1.0, "b": math.inf}, cost=2.0), Outcome({"a": -0.1, "b": -math.inf}, {"a": "dead"})),
+        {"value": [1.0, -2.0]},
+        Spent(7, 1.5, 2.0),
+    )
+    assert step_of(json.loads(json.dumps(step_json(step), allow_nan=False))) == step
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+@pytest.mark.parametrize("cut", ["nothing", "a state", "half a line", "all states"])
+def test_a_trajectory_is_gone_on_with_wherever_it_was_cut(tmp_path: Path, cut: str, ahead: int) -> None:
+    path = tmp_path / "trajectory.jsonl"
+    whole = fresh(ahead=ahead)
+    with Writer(path, whole) as writer:
+        go_on(whole, writer, 9)
+    lines = path.read_text().splitlines(keepends=True)
+    assert sum(line.startswith('{"state"') for line in lines) == 9
+    text = {
+        "nothing": "".join(lines),
+        "a state": "".join(lines[:13]),
+        "half a line": "".join(lines[:12]) + lines[12][:20],
+        "all states": "".join(line for line in lines if not line.startswith('{"state"')),
+    }[cut]
+    path.write_text(text)
+    resumed = fresh(ahead=ahead)
+    replay(resumed, read(path))
+    assert resumed.steps == text.count('"candidates"')
+    assert path.read_text().endswith("\n")
+    with Writer(path, resumed) as writer:
+        go_on(resumed, writer, 9 - resumed.steps)
+    assert resumed.state() == whole.state()
+    assert resumed.spent == whole.spent
+    assert resumed.known == whole.known
+    assert list(resumed.told) == list(whole.told)
+    assert resumed.signal.best() == whole.signal.best()
+
+
+def test_a_large_state_is_written_as_often_as_it_is_worth(tmp_path: Path) -> None:
+    path = tmp_path / "trajectory.jsonl"
+    loop = fresh(HistoryEvolution(SPACE, seed=0, population=8, evaluations=None))
+    with Writer(path, loop) as writer:
+        go_on(loop, writer, 900)
+    lines = read(path)
+    steps = sum(len(json.dumps(line.step)) for line in lines if line.step)
+    assert 0 < sum(1 for line in lines if line.state) < 900
+    assert path.stat().st_size < 4 * steps + 900 * 4096
+    resumed = fresh(HistoryEvolution(SPACE, seed=0, population=8, evaluations=None))
+    replay(resumed, lines)
+    assert resumed.state() == loop.state()
+
+
+def test_the_state_after_every_step_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "trajectory.jsonl"
+    loop, seen = fresh(), []
+    with Writer(path, loop) as writer:
+        for _ in range(5):
+            go_on(loop, writer, 1)
+            seen.append((loop.steps, loop.searcher.state()))
+    assert list(states(fresh, read(path))) == seen
+    assert list(states(fresh, [line for line in read(path) if line.step])) == seen
+
+
+def test_a_fork_shares_the_past_and_not_the_future(tmp_path: Path) -> None:
+    path, child = tmp_path / "parent.jsonl", tmp_path / "child.jsonl"
+    loop = fresh()
+    with Writer(path, loop) as writer:
+        go_on(loop, writer, 20)
+    ends = []
+    for seed in (7, 7, 8):
+        child.write_text(fork(fresh(), read(path), 12, seed))
+        spawned = fresh()
+        replay(spawned, read(child))
+        assert spawned.steps == 12
+        with Writer(child, spawned) as writer:
+            go_on(spawned, writer, 8)
+        ends.append([line.step["candidates"] for line in read(child) if line.step])
+        assert len(list(states(fresh, read(child)))) == 20
+    parent = [line.step["candidates"] for line in read(path) if line.step]
+    assert all(end[:12] == parent[:12] for end in ends)
+    assert ends[0] == ends[1]
+    assert ends[0] != ends[2] != parent
+    with pytest.raises(InputError, match="step 99 was asked for, but the run has 20 steps"):
+        fork(fresh(), read(path), 99, 0)
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "trajectory.jsonl"
+    path.write_text("not json\n")
+    with pytest.raises(InputError, match="line 1 is damaged"):
+        read(path)
+    loop = fresh()
+    step = Step(1, (Proposal((0,) * 6),), (Outcome({"sum": 0.0}),), {"sum": [0.0]}, Spent(1))
+    path.write_text(json.dumps(step_json(step)) + "\n")
+    with pytest.raises(InputError, match="step 1 of the trajectory is not what this searcher proposes"):
+        replay(loop, read(path))
+    assert read(tmp_path / "none.jsonl") == []
+    assert json.loads(state_line(4, {"a": 1})) == {"state": {"a": 1}, "step": 4}
+
+
+def test_the_leaderboard_puts_higher_fidelities_first_and_failures_last() -> None:
+    loop = fresh()
+    proposals = [Proposal((1,) * 6, 0.5), Proposal((2,) * 6), Proposal((3,) * 6), Proposal((1,) * 6, 0.2)]
+    outcomes = [
+        Outcome({"sum": 9.0}),
+        Outcome({"sum": 1.0}),
+        Outcome({"sum": math.nan}, {"sum": "dead"}),
+        Outcome({"sum": 0.0}),
+    ]
+    loop.learn(proposals, outcomes)
+    places = leaderboard(loop, SPACE, {"sum": True}, {"ones": lambda arch: float(arch.count(1))})
+    assert [(place.arch[0], place.rank, place.fidelity) for place in places] == [(2, 1, 1.0), (3, 2, 1.0), (1, 3, 0.5)]
+    lines = to_csv(places).splitlines()
+    assert lines[0] == "rank,arch,fidelity,sum,ones,status"
+    assert lines[2].endswith(",1.0,,0,sum: dead")
+    assert lines[3].endswith(",0.5,9.0,6,ok")
+    assert to_csv([]) == "rank,arch,status\n"
+
+
+def test_units() -> None:
+    assert quantity("1.5k", "params") == 1500
+    assert quantity("2e6", "flops") == 2e6
+    assert quantity("1gb", "memory") == 1e9
+    assert quantity("250us", "latency") == pytest.approx(0.00025)
+    assert seconds_of("1.5h") == 5400
+    with pytest.raises(InputError, match="'50X' was given; expected a number such as 50M"):
+        quantity("50X", "flops")
+    with pytest.raises(InputError, match="'soon' was given; expected a time"):
+        seconds_of("soon")
+    with pytest.raises(InputError, match="a limit of 0 on flops"):
+        quantity("0", "flops")

@@ -1,0 +1,1 @@
+"""Designs: from data to a trained ensemble that says how sure it is, in one run folder."""

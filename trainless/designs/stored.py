@@ -1,0 +1,125 @@
+"""What a design keeps in a store, so that another machine goes on with it and trains nothing again.
+
+Its searches are runs of their own there. Beside them go the configuration, the plan, the mark that the time is used up,
+the choice of later members, and every trained member as its safetensors and JSON; checkpoints of trainings that are
+under way stay where they are. A member is in the store as soon as it is trained, its JSON last, so that what has one is
+complete.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from trainless.core.errors import InputError
+from trainless.designs.learning import CHOICE
+from trainless.designs.planning import PLAN
+from trainless.designs.stages import LATE_MARK
+from trainless.learn.files import MEMBER, WEIGHTS, member_folder
+from trainless.runs.folder import CONFIGURATION, read_configuration, replace
+from trainless.runs.stored import settings_of
+from trainless.store import SqlStore
+from trainless.store.claims import log
+
+ONCE = (LATE_MARK, CHOICE)  # files that are written once
+MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
+_MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
+
+
+class Carried:
+    """A design in a store.
+
+    Args:
+        store: The store.
+        folder: The design's folder; its name is the design's name there.
+    """
+
+    def __init__(self, store: SqlStore, folder: Path) -> None:
+        self._runs, self._shown, self._folder = store.runs, store.shown, folder
+        self._name = folder.resolve().name
+        self._there: set[str] = set()
+        self._plan: bytes | None = None
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep the design to this process, among all machines."""
+        return self._runs.hold(self._name)
+
+    def fetch(self) -> None:
+        """Bring what the store has and the folder lacks, and the configuration to the store.
+
+        Raises:
+            InputError: The store has another design of this name, or both went on apart from each other.
+        """
+        self._there = set(self._runs.files(self._name))
+        theirs = self._read(CONFIGURATION)
+        if theirs is None:
+            self._runs.put(self._name, CONFIGURATION, (self._folder / CONFIGURATION).read_bytes())
+        elif settings_of(theirs) != settings_of(read_configuration(self._folder)):
+            raise InputError(
+                f"{self._shown} has another design called {self._name!r}: a design in a store is called by the last"
+                " part of --out; give another"
+            )
+        self._fetch_plan()
+        for name in sorted(self._there, reverse=True):  # weights before what says that they are complete
+            found = _MEMBER.fullmatch(name)
+            path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / name
+            if (found or name in ONCE) and not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace(path, self._runs.file(self._name, name) or b"")
+
+    def keep(self) -> None:
+        """Write down what is new: the plan, what is written once, and members that are trained."""
+        plan = self._folder / PLAN
+        if plan.exists() and plan.read_bytes() != self._plan:
+            self._plan = plan.read_bytes()
+            self._runs.put(self._name, PLAN, self._plan)
+        for name in ONCE:
+            if (self._folder / name).exists():
+                self._put(name, self._folder / name)
+        for about in sorted(self._folder.glob(f"members/*/{MEMBER}")):
+            place = f"members/{about.parent.name}"
+            if f"{place}/{MEMBER}" in self._there or not self._fits(about.with_name(WEIGHTS), place):
+                continue
+            self._put(f"{place}/{WEIGHTS}", about.with_name(WEIGHTS))
+            self._put(f"{place}/{MEMBER}", about)
+
+    def _put(self, name: str, path: Path) -> None:
+        if name not in self._there:
+            self._runs.put(self._name, name, path.read_bytes())
+            self._there.add(name)
+
+    def _fits(self, weights: Path, place: str) -> bool:
+        size = weights.stat().st_size
+        if size > MOST:
+            self._there.add(f"{place}/{MEMBER}")  # said once
+            log.warning(
+                "%s is too large for the store (%.0f MB): another machine trains it again", weights.parent, size / 1e6
+            )
+        return size <= MOST
+
+    def _fetch_plan(self) -> None:
+        """The plan that is settled, where one of both is."""
+        path, theirs = self._folder / PLAN, self._read(PLAN)
+        if theirs is None:
+            return
+        ours = json.loads(path.read_bytes()) if path.exists() else None
+        if ours is not None and ours != theirs and ours.get("settled") and theirs.get("settled"):
+            raise InputError(
+                f"the design in {self._folder} and the design {self._name!r} in {self._shown} went on apart from each"
+                " other: give another folder with --out to go on with the store's"
+            )
+        if ours is None or (theirs.get("settled") and not ours.get("settled")):
+            replace(path, self._runs.file(self._name, PLAN) or b"")
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        content = self._runs.file(self._name, name)
+        try:
+            found = None if content is None else json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"the design {self._name!r} in {self._shown} is damaged ({error}): give another --out"
+            ) from error
+        return found if isinstance(found, dict) else None

@@ -1,0 +1,102 @@
+"""Where worker processes come from.
+
+Importing torch takes a worker seconds, so on a CPU one server process imports it once and every worker is forked from
+that server, which has no threads and has computed nothing: that takes milliseconds. :func:`prepare` starts the server
+before this process imports torch itself, so that both import at the same time. Workers for a GPU are started afresh,
+because the environment of the GPU's drivers is theirs alone. This module imports nothing heavy for that reason.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerContext, SpawnContext
+
+from trainless.core.processes import lead_group
+
+PRELOADED = ("trainless.execution.worker",)
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def prepare(also: Sequence[str] = ()) -> None:
+    """Start the server that workers are forked from, without waiting for it.
+
+    Args:
+        also: Further modules that it is to import, where it does not run yet.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return
+    command_line = [name for name in ("trainless.cli",) if name in sys.modules]  # what a script of ours imports
+    multiprocessing.forkserver.set_forkserver_preload([*PRELOADED, *command_line, *also])
+    with undisturbed(), environment(ONE_THREAD):
+        multiprocessing.forkserver.ensure_running()
+
+
+def context(gpu: bool) -> ForkServerContext | SpawnContext:
+    """How workers are started here."""
+    if gpu or "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    prepare()
+    return multiprocessing.get_context("forkserver")
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Processes that are started inside never see a Ctrl-C, which is the coordinator's to handle."""
+    multiprocessing.resource_tracker.ensure_running()  # starting it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def deaf_to_interrupts() -> None:
+    """In a worker: a Ctrl-C reaches every process of the terminal, and the coordinator decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def follow_parent() -> None:
+    """In a worker: have the kernel end it and its group when the coordinator is gone, whatever it is computing."""
+    lead_group()
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(sentinel, fcntl.F_SETOWN, -os.getpgrp())  # below 0: all processes of the group
+    fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
+    if multiprocessing.connection.wait([sentinel], 0):  # it went before this was set
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the block; all as they were afterwards.
+
+    Example:
+        >>> with environment({"TRAINLESS_DOCTEST": "1"}):
+        ...     os.environ["TRAINLESS_DOCTEST"]
+        '1'
+        >>> "TRAINLESS_DOCTEST" in os.environ
+        False
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,175 @@
+"""Class weights in the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trainless.core.errors import InputError
+from trainless.core.task import PartName, Rows, Task, generator
+from trainless.learn.recipe import Augmentation
+
+
+def class_weights(task: Task, how: str, device: torch.device) -> Tensor | None:
+    """One weight N / (K · n_k) per class, K counting the classes that have samples; a class without any has 0.
+
+    Args:
+        task: Regression and tokens have no class weights.
+        how: ``"balanced"``, or ``"none"`` for no weights.
+        device: Where to put them.
+
+    Example:
+        >>> from trainless.tasks import task
+        >>> weights = class_weights(task("digits"), "balanced", torch.device("cpu"))
+        >>> weights.shape
+        torch.Size([10])
+    """
+    if how == "none" or task.target.kind not in ("binary", "multiclass"):
+        return None
+    counts = np.bincount(np.asarray(task.part("train").y, np.int64), minlength=task.target.classes)
+    there = counts > 0
+    weights = np.where(there, counts.sum() / (there.sum() * np.maximum(counts, 1)), 0.0)
+    return torch.as_tensor(weights, dtype=torch.float32, device=device)
+
+
+def weighted_mean(losses: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+    """Σ w_y ℓ / Σ w_y over a batch; the plain mean without weights.
+
+    Example:
+        >>> float(weighted_mean(torch.tensor([1.0, 4.0]), torch.tensor([0, 1]), torch.tensor([2.0, 1.0])))
+        2.0
+    """
+    if weights is None:
+        return losses.mean()
+    own = weights[y]
+    return (losses * own).sum() / own.sum().clamp_min(torch.finfo(own.dtype).tiny)
+
+
+def augment(x: Tensor, how: Augmentation, source: torch.Generator) -> Tensor:
+    """A changed copy of a batch ``(N, C, *spatial)``; every sample is changed on its own.
+
+    Along each axis sample n reads position ``±i + s_n``; what lies outside is zero, the mean of normalised data.
+
+    Args:
+        x: The batch; vectors ``(N, C)`` and tokens come back as they are.
+        how: What to change.
+        source: A generator on the batch's device.
+
+    Example:
+        >>> x = torch.arange(4.0).reshape(1, 1, 4)
+        >>> augment(x, Augmentation(), torch.Generator()).tolist()
+        [[[0.0, 1.0, 2.0, 3.0]]]
+    """
+    if x.ndim < 3 or not x.is_floating_point():
+        return x
+    for axis in range(2, x.ndim):
+        flips = how.flip == "all" or (how.flip == "last" and axis == x.ndim - 1)
+        reach = round(how.shift * x.shape[axis])
+        if flips or reach:
+            x = _moved(x, axis, flips, reach, source)
+    if how.scale:
+        factor = torch.rand(len(x), *[1] * (x.ndim - 1), generator=source, device=x.device)
+        x = x * (1 + how.scale * (2 * factor - 1))
+    if how.noise:
+        x = x + how.noise * torch.randn(x.shape, generator=source, device=x.device)
+    return x
+
+
+def _moved(x: Tensor, axis: int, flips: bool, reach: int, source: torch.Generator) -> Tensor:
+    n, length = len(x), x.shape[axis]
+    place = torch.arange(length, device=x.device).expand(n, length)
+    if flips:
+        mirrored = torch.rand(n, 1, generator=source, device=x.device) < 0.5
+        place = torch.where(mirrored, length - 1 - place, place)
+    if reach:
+        place = place + torch.randint(-reach, reach + 1, (n, 1), generator=source, device=x.device)
+    shape = [n if dim == 0 else length if dim == axis else 1 for dim in range(x.ndim)]
+    index = place.clamp(0, length - 1).view(shape).expand(x.shape)
+    moved = x.gather(axis, index)
+    if not reach:
+        return moved
+    return moved * ((place >= 0) & (place < length)).view(shape)
+
+
+HELD_BYTES = 2**31  # inputs up to this size are kept whole on the device
+EPOCH = 2**20  # samples of an epoch at most: larger sets are drawn from, anew in every epoch
+Index = npt.NDArray[np.int64]
+
+
+class Feed:
+    """Gives batches of one part by their indices.
+
+    Memory-mapped parts are never loaded whole: each batch is read through ``Task.tensors`` while the one before is
+    in use.
+    """
+
+    def __init__(self, task: Task, part: PartName, device: torch.device, held_bytes: int = HELD_BYTES) -> None:
+        self.task, self.name, self.device = task, part, device
+        x = task.part(part).x
+        self.size = len(x)
+        self.held: tuple[Tensor, Tensor] | None = None
+        mapped = isinstance(x, Rows | np.memmap)
+        if not mapped and 4 * int(np.prod(x.shape)) <= held_bytes:
+            inputs, labels = task.tensors(part)
+            self.held = inputs.to(device), labels.to(device)
+
+    def batches(self, chunks: list[Index]) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of these indices, in order."""
+        if self.held is None:
+            yield from self._read(chunks)
+            return
+        x, y = self.held
+        order = torch.from_numpy(np.concatenate([np.empty(0, np.int64), *chunks])).to(self.device)
+        for index in order.split([len(chunk) for chunk in chunks]):
+            yield x[index], y[index]
+
+    def _read(self, chunks: list[Index]) -> Iterator[tuple[Tensor, Tensor]]:
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._fetch, chunks[0]) if chunks else None
+            for following in [*chunks[1:], None]:
+                if coming is None:
+                    return
+                x, y = coming.result()
+                coming = None if following is None else ahead.submit(self._fetch, following)
+                yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+
+    def _fetch(self, chunk: Index) -> tuple[Tensor, Tensor]:
+        x, y = self.task.tensors(self.name, chunk)
+        return (x.pin_memory(), y.pin_memory()) if self.device.type == "cuda" else (x, y)
+
+
+def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
+    """The batches of one epoch: a permutation that depends on seed and epoch alone; no batch of one sample.
+
+    Batch norm cannot normalise a single sample, so a last one is joined to the batch before. Of more than ``EPOCH``
+    samples an epoch sees that many, so that it takes minutes whatever the size of the data.
+
+    Example:
+        >>> [len(chunk) for chunk in shuffled(9, 4, seed=0, epoch=0)]
+        [4, 5]
+    """
+    if n < 2:
+        raise InputError(f"{n} training samples were given; expected at least 2: add samples")
+    order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()[:EPOCH]
+    return _joined(np.split(order, range(batch, len(order), batch)))
+
+
+def in_order(n: int, batch: int) -> list[Index]:
+    """All indices in order, in batches.
+
+    Example:
+        >>> [len(chunk) for chunk in in_order(9, 4)]
+        [4, 4, 1]
+    """
+    return np.split(np.arange(n), range(batch, n, batch))
+
+
+def _joined(chunks: list[Index]) -> list[Index]:
+    if len(chunks) > 1 and len(chunks[-1]) < 2:
+        return [*chunks[:-2], np.concatenate(chunks[-2:])]
+    return chunks

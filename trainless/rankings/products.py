@@ -1,0 +1,267 @@
+"""Rankings made of ranks: only defined relative to a collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from trainless.core.errors import InputError
+from trainless.core.scores import Scores
+from trainless.rankings.ranking import Floats, column, upward
+
+
+@dataclass(frozen=True)
+class Lexicographic:
+    """Candidates by one proxy, and within its ties by another: the dense rank of the pair, 1 for the worst.
+
+    VKDNW_single (equation 12) is this with the number of layers and the entropy; the paper adds the two, which is the
+    same as long as the entropy stays below 1, and the program ranks the pairs. A failure in either has rank 0.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> pairs = {"a": (2.0, 0.1), "b": (1.0, 0.9), "c": (2.0, 0.3)}
+        >>> scores = Scores([Record(c, p, v, True) for c, both in pairs.items() for p, v in zip("xy", both)])
+        >>> Lexicographic("x", "y")(scores)
+        array([2., 1., 3.])
+    """
+
+    first: str
+    within: str
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return (self.first, self.within)
+
+    def __call__(self, scores: Scores) -> Floats:
+        pairs = np.stack([_signed(scores, proxy) for proxy in self.proxies], axis=1)
+        known = ~np.isnan(pairs).any(axis=1)
+        ranks = np.zeros(len(pairs))
+        if known.any():
+            ranks[known] = 1.0 + np.unique(pairs[known], axis=0, return_inverse=True)[1].reshape(-1)
+        return ranks
+
+
+def _signed(scores: Scores, proxy: str) -> Floats:
+    values = column(scores, proxy)
+    return values if scores.higher_is_better[proxy] else -values
+
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Part: TypeAlias = str | Lexicographic
+"""What is ranked: a proxy, or a ranking of two."""
+
+
+def values_of(part: Part, scores: Scores) -> Floats:
+    """One number per candidate, higher is better, NaN where it failed."""
+    if isinstance(part, str):
+        return upward(scores, part)
+    ranks = part(scores)
+    return np.where(ranks > 0, ranks, np.nan)
+
+
+def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """The proxies of all parts, each once."""
+    nested = ((part,) if isinstance(part, str) else part.proxies for part in parts)
+    return tuple(dict.fromkeys(name for names in nested for name in names))
+
+
+@dataclass(frozen=True)
+class RankProduct:
+    """AZ-NAS's and VKDNW_agg's aggregate: Σ_p log(rank_p / n), the best having rank n, ties the mean of their ranks.
+
+    Infinite scores count as the extreme finite ones, as in VKDNW's program. A failure is last in its proxy, below
+    every number (the program makes it equal to the worst one).
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> scores = Scores([Record("a", "snip", 3.0, True), Record("b", "snip", 7.0, True)])
+        >>> RankProduct(("snip",))(scores).round(3)
+        array([-0.693,  0.   ])
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return names_of(self.parts)
+
+    def __call__(self, scores: Scores) -> Floats:
+        return self.combine([values_of(part, scores) for part in self.parts])
+
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts count: all of them."""
+        return np.full(len(columns), True)
+
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The aggregate of values that are higher for better candidates and NaN for failures."""
+        total: Floats = np.sum([np.log(average_ranks(values) / len(values)) for values in columns], axis=0)
+        return total
+
+    def term(self, better: int, equal: int, seen: int) -> float:
+        """One part's share for a candidate by how many are better, equal (itself too) and seen."""
+        return float(np.log((seen - better - (equal - 1) / 2) / seen))
+
+
+@dataclass(frozen=True)
+class RankSum:
+    """TE-NAS's and TEG-NAS's sum of ranks: −Σ_p (number of candidates that are better in p).
+
+    Equal candidates share the best of their ranks, as in TEG-NAS's program; a failure is last in its proxy.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> scores = Scores([Record(c, "mse", v, False) for c, v in [("a", 3.0), ("b", 7.0), ("c", 3.0)]])
+        >>> RankSum(("mse",))(scores)
+        array([ 0., -2.,  0.])
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return names_of(self.parts)
+
+    def __call__(self, scores: Scores) -> Floats:
+        return self.combine([values_of(part, scores) for part in self.parts])
+
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts count: all of them."""
+        return np.full(len(columns), True)
+
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The sum of values that are higher for better candidates and NaN for failures."""
+        total: Floats = 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
+        return total
+
+    def term(self, better: int, equal: int, seen: int) -> float:
+        """One part's share for a candidate by how many are better."""
+        return -float(better)
+
+
+def average_ranks(values: Floats) -> Floats:
+    """Ascending ranks from 1, ties the mean of theirs, NaN below everything.
+
+    Example:
+        >>> average_ranks(np.array([5.0, np.nan, 7.0, 5.0]))
+        array([2.5, 1. , 4. , 2.5])
+    """
+    ranks: Floats = rankdata(_failures_lowest(values))
+    return ranks
+
+
+def better_counts(values: Floats) -> Floats:
+    """How many values are higher.
+
+    Example:
+        >>> better_counts(np.array([5.0, np.nan, 7.0, 5.0]))
+        array([1., 3., 0., 1.])
+    """
+    counts: Floats = len(values) - rankdata(_failures_lowest(values), method="max").astype(np.float64)
+    return counts
+
+
+def _failures_lowest(values: Floats) -> Floats:
+    """Failures below every value: the values of a part are finite."""
+    return np.where(np.isnan(values), -np.inf, values)
+
+
+FEWEST = 16  # candidates below which correlations say nothing and every part is heard
+
+
+@dataclass(frozen=True)
+class Consensus(RankProduct):
+    """The mean of log(rank_p / n) over the parts that agree with one another, times the number of parts.
+
+    What a proxy says depends on the space: the Jacobian's correlations tell good networks of NAS-Bench-201 from bad
+    ones and mislead on DARTS cells, where no network lacks paths. No accuracy is needed to find that out, because the
+    measures that are right agree. Parts that look at the same thing form an aspect and are heard or silenced together:
+    one measure may contradict the rest and still be right, but not all that look where it does. The aspect whose
+    product of ranks has the lowest mean Spearman correlation with the other aspects' is silenced as long as that mean
+    is below ``agreement``; two aspects always remain. With fewer than 16 candidates all are heard.
+
+    The idea is that of spectral meta-learners (Parisi et al. 2014, doi:10.1073/pnas.1219097111): experts of unknown
+    skill are judged by their agreement. They weigh; here an expert is heard or not, which did better.
+
+    Args:
+        parts: What is ranked.
+        together: Aspects of several parts; every other part is an aspect of its own.
+        agreement: The lowest mean correlation with the others at which an aspect is heard.
+
+    Example:
+        >>> from trainless.core.scores import Record, Scores
+        >>> values = {"a": [*range(20)], "b": [*range(1, 21)], "c": [*range(20, 0, -1)]}
+        >>> scores = Scores([Record(str(i), p, float(v), True) for p, row in values.items() for i, v in enumerate(row)])
+        >>> ranking = Consensus(("a", "b", "c"))
+        >>> ranking.heard(scores), int(ranking(scores).argmax())
+        (('a', 'b'), 19)
+    """
+
+    together: tuple[tuple[str, ...], ...] = ()
+    agreement: float = 0.2
+
+    def __post_init__(self) -> None:
+        named = [name for aspect in self.together for name in aspect]
+        unknown = [name for name in named if name not in self.parts]
+        if not self.parts or unknown or len(set(named)) < len(named):
+            raise InputError(
+                f"parts {self.parts!r} and together {self.together!r} were given; expected at least one part, and"
+                " aspects that are made of parts, none of them twice"
+            )
+
+    def heard(self, scores: Scores) -> tuple[str, ...]:
+        """The parts that have a voice among these candidates."""
+        columns = [values_of(part, scores) for part in self.parts]
+        return tuple(str(part) for part, voice in zip(self.parts, self.voices(columns), strict=True) if voice)
+
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts are heard, given values that are higher for better candidates and NaN for failures."""
+        return self._voices(np.array([average_ranks(values) for values in columns]))
+
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The mean over the voices, times the number of parts."""
+        ranks = np.array([average_ranks(values) for values in columns])
+        voices = self._voices(ranks)
+        total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
+        return total
+
+    def _voices(self, ranks: Floats) -> Mask:
+        of = [next((tuple(aspect) for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+        aspects = list(dict.fromkeys(of))
+        members = [[place for place, own in enumerate(of) if own == aspect] for aspect in aspects]
+        heard = agreeing(np.array([_product(ranks[places]) for places in members]), self.agreement)
+        return np.array([heard[aspects.index(own)] for own in of])
+
+
+def _product(ranks: Floats) -> Floats:
+    """The ranks of the product of ranks."""
+    return average_ranks(np.log(ranks).sum(axis=0)) if len(ranks) > 1 else ranks[0]
+
+
+def agreeing(ranks: Floats, agreement: float) -> Mask:
+    """Which rows of ranks (aspects × candidates) agree with one another.
+
+    Example:
+        >>> up, down = np.arange(20.0), np.arange(20.0)[::-1]
+        >>> agreeing(np.array([up, down, up]), 0.2)
+        array([ True, False,  True])
+    """
+    voices = np.full(len(ranks), True)
+    if ranks.shape[1] < FEWEST:
+        return voices
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1)
+    units = centred / np.where(norms > 0, norms, 1.0)[:, None]  # an aspect that tells nothing apart agrees with none
+    correlations = units @ units.T
+    np.fill_diagonal(correlations, 0.0)
+    while voices.sum() > 2:
+        heard = np.flatnonzero(voices)
+        agreements = correlations[np.ix_(heard, heard)].sum(axis=1) / (len(heard) - 1)
+        worst = int(agreements.argmin())
+        if agreements[worst] >= agreement:
+            break
+        voices[heard[worst]] = False
+    return voices

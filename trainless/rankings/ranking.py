@@ -1,0 +1,129 @@
+"""What a ranking is, and how it sees scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from trainless.core.errors import InputError
+from trainless.core.scores import Scores
+
+Floats = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """A function from scores to one number per candidate, the higher the better."""
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        """The proxies that have to be scored."""
+        ...
+
+    def __call__(self, scores: Scores) -> Floats:
+        """One number per candidate, in the order of ``scores.candidates``."""
+        ...
+
+
+def coverage(ranking: Ranking, scores: Scores) -> float:
+    """The share of candidates that have every score which the ranking needs.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> from trainless.rankings import RankSum
+        >>> scores = Scores([Record("a", "snip", 1.0, True), Record("b", "snip", float("nan"), True, "dead")])
+        >>> coverage(RankSum(("snip",)), scores)
+        0.5
+    """
+    whole = [~np.isnan(column(scores, proxy)) for proxy in ranking.proxies]
+    return float(np.all(whole, axis=0).mean())
+
+
+def column(scores: Scores, proxy: str) -> Floats:
+    """The values of a proxy, or an error that says which proxies to score."""
+    if proxy not in scores.proxies:
+        raise InputError(
+            f"the ranking needs {proxy!r}, but only {', '.join(scores.proxies) or 'nothing'} was scored:"
+            f" score {proxy!r} too"
+        )
+    return scores.column(proxy)
+
+
+def upward(scores: Scores, proxy: str) -> Floats:
+    """The values of a proxy turned so that higher is better; infinities become the extreme finite values."""
+    values = column(scores, proxy)
+    return clipped(values if scores.higher_is_better[proxy] else -values)
+
+
+def clipped(values: Floats) -> Floats:
+    """Infinities as the extreme finite values, NaN as it is.
+
+    Example:
+        >>> clipped(np.array([1.0, np.inf, -np.inf, np.nan, 3.0]))
+        array([ 1.,  3.,  1., nan,  3.])
+    """
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return np.where(np.isnan(values), np.nan, np.sign(values))
+    return np.clip(values, finite.min(), finite.max())
+
+
+NATURAL_LOGS = frozenset({"synflow", "loss_synflow"})
+"""The proxies of this package whose values are natural logarithms: their sums are beyond any plain number."""
+
+
+@dataclass(frozen=True)
+class LogSum:
+    """TEACUP's composite: Σ_p w_p log₁₀|p|, the directions being in the weights.
+
+    A value of zero, which the published program rewards with −100 and draws again, is a failure here, like NaN and
+    infinity: −inf. The paper prints the weights of the NTK's condition number and of SynFlow as positive, but states
+    that both are negated; these are negative, as in the program.
+
+    Proxies whose values are natural logarithms already (``natural_logs``) are only brought to base 10.
+
+    Args:
+        weights: Weight of each proxy.
+        natural_logs: The proxies that are logarithms already.
+
+    Example:
+        >>> from trainless.core.scores import Record
+        >>> scores = Scores([Record("a", "zico", 100.0, True), Record("b", "zico", 0.0, True)])
+        >>> LogSum({"zico": 2.0})(scores)
+        array([  4., -inf])
+    """
+
+    weights: Mapping[str, float]
+    natural_logs: frozenset[str] = NATURAL_LOGS
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        return tuple(self.weights)
+
+    def __call__(self, scores: Scores) -> Floats:
+        total: Floats = np.sum(
+            [
+                weight * logarithms(column(scores, proxy), proxy in self.natural_logs)
+                for proxy, weight in self.weights.items()
+            ],
+            axis=0,
+        )
+        return np.where(np.isnan(total), -np.inf, total)
+
+
+def logarithms(values: Floats, natural: bool = False) -> Floats:
+    """log₁₀|values|, NaN where there is none that is finite; ``natural`` values are ln|values| already.
+
+    Example:
+        >>> logarithms(np.array([-10.0, 0.0, np.inf]))
+        array([ 1., nan, nan])
+    """
+    if natural:
+        return np.where(np.isfinite(values), values / np.log(10), np.nan)
+    size = np.abs(values)
+    usable = np.isfinite(size) & (size > 0)
+    return np.where(usable, np.log10(np.where(usable, size, 1.0)), np.nan)

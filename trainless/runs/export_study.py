@@ -1,0 +1,72 @@
+"""A run folder as an Optuna study, so that Optuna's dashboard shows it (extra ``optuna``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainless.core.arch import Decision, is_region
+from trainless.core.text import undamaged
+from trainless.core.errors import InputError
+from trainless.runs.folder import read_configuration
+from trainless.runs.trajectory import read_only, step_of
+from trainless.searchers.optuna_sampler import to_study
+
+
+def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
+    """Make an Optuna study of a run: one trial per evaluated architecture in its order, one objective per score.
+
+    Parameters are the space's decisions, values the names of their options. A trial knows its step and its fidelity;
+    a candidate without a score is a failed trial that says why. The regions that pruning evaluates are no trials.
+
+    Args:
+        run: The run folder; it is left as it is.
+        storage: A file of a new or present SQLite database, or any storage that Optuna opens by an address.
+        name: The study's name; the folder's by default.
+
+    Returns:
+        The study.
+    """
+    source = Path(run)
+    configuration = read_configuration(source)
+    with undamaged(source, "give another run"):
+        steps = [step_of(line.step) for line in read_only(source) if line.step]
+        told = [
+            (step.number, proposal, outcome)
+            for step in steps
+            for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
+            if not is_region(proposal.candidate)
+        ]
+    if not told:
+        raise InputError(f"{run} has evaluated no architecture yet (pruning evaluates regions): nothing to export")
+    address = _address(storage)
+    with undamaged(source, "give another run"):
+        higher = configuration["higher_is_better"]
+        return to_study(
+            [Decision(each, tuple(options)) for each, options in configuration["decisions"].items()],
+            [proposal.arch for _, proposal, _ in told],
+            {column: np.array([outcome.values[column] for _, _, outcome in told]) for column in higher},
+            higher_is_better=higher,
+            attributes=[
+                {"step": number, "fidelity": proposal.fidelity, **dict(outcome.failures)}
+                for number, proposal, outcome in told
+            ],
+            storage=address,
+            name=name or source.resolve().name,
+        )
+
+
+def _address(storage: str | Path) -> str:
+    """An address that Optuna opens.
+
+    Example:
+        >>> _address("sqlite:///a.db"), _address("a.db")
+        ('sqlite:///a.db', 'sqlite:///a.db')
+    """
+    if "://" in str(storage):
+        return str(storage)
+    if not Path(storage).parent.is_dir():
+        raise InputError(f"{storage} cannot be written: the folder {Path(storage).parent} does not exist")
+    return f"sqlite:///{Path(storage).as_posix()}"

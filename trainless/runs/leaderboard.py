@@ -1,0 +1,128 @@
+"""The leaderboard: every candidate once, with its scores and costs, best first."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainless.core.arch import Arch, is_region
+from trainless.core.errors import InputError
+from trainless.core.scores import Scores
+from trainless.runs.loop import Loop
+from trainless.runs.signals import scores_of
+from trainless.searchers.searcher import Proposal
+from trainless.spaces.protocol import Space
+
+
+@dataclass(frozen=True)
+class Place:
+    """One row: an arch, its scores and costs, and why a score is missing."""
+
+    rank: int
+    arch: Arch
+    text: str
+    fidelity: float
+    scores: Mapping[str, float]
+    costs: Mapping[str, float]
+    failures: Mapping[str, str]
+
+
+def leaderboard(
+    loop: Loop,
+    space: Space,
+    higher_is_better: Mapping[str, bool],
+    costs: Mapping[str, Callable[[Arch], float]],
+    also: Sequence[Proposal] = (),
+) -> list[Place]:
+    """All archs that were told, each at its highest fidelity, and those in ``also``, in their final order.
+
+    Candidates of a higher fidelity come first; then the signal's standing over the whole table decides, and of equals
+    the one that was measured first. A cost that was scored as a proxy is shown once.
+    """
+    top: dict[Arch, Proposal] = {}
+    for proposal in (*loop.told, *also):
+        if not is_region(proposal.candidate):
+            held = top.get(proposal.arch)
+            if held is None or proposal.fidelity > held.fidelity:
+                top[proposal.arch] = proposal
+    if not top:
+        return []
+    proposals = list(top.values())
+    outcomes = [loop.known[proposal] for proposal in proposals]
+    texts = [space.format(proposal.arch) for proposal in proposals]
+    scores = _scores(texts, [outcome.values for outcome in outcomes], higher_is_better)
+    standing = loop.signal.standing(scores)
+    standing = np.where(np.isnan(standing), -np.inf, standing)
+    fidelities = np.array([proposal.fidelity for proposal in proposals])
+    order = np.lexsort((np.arange(len(proposals)), -standing, -fidelities)).tolist()
+    return [
+        Place(
+            rank,
+            proposals[place].arch,
+            texts[place],
+            proposals[place].fidelity,
+            outcomes[place].values,
+            {name: cost(proposals[place].arch) for name, cost in costs.items() if name not in higher_is_better},
+            outcomes[place].failures,
+        )
+        for rank, place in enumerate(order, start=1)
+    ]
+
+
+def _scores(texts: Sequence[str], values: Sequence[Mapping[str, float]], higher: Mapping[str, bool]) -> Scores:
+    return scores_of(dict(zip(texts, values, strict=True)), higher)
+
+
+def require_scored(loop: Loop, table: Path | None) -> None:
+    """Raise InputError where something was evaluated and nothing of it has a value: the most frequent reason."""
+    outcomes = [loop.known[proposal] for proposal in loop.told]
+    if not outcomes or any(not math.isnan(value) for outcome in outcomes for value in outcome.values.values()):
+        return
+    reasons = Counter(reason for outcome in outcomes for reason in set(outcome.failures.values()))
+    reason, times = reasons.most_common(1)[0] if reasons else ("no reason was given", len(outcomes))
+    where = f"every reason is in the column status of {table}; " if table else ""
+    raise InputError(
+        f"none of {len(outcomes)} candidates could be scored; most often ({times} of them): {reason} ({where}look at"
+        " the data and the space's networks, or choose other proxies)"
+    )
+
+
+def to_csv(places: Sequence[Place]) -> str:
+    """The leaderboard as CSV: rank, arch, every score, every cost, status; a missing score is empty.
+
+    Example:
+        >>> place = Place(1, (0,), "a", 1.0, {"snip": 0.5}, {"params": 12.0}, {})
+        >>> to_csv([place]).splitlines()
+        ['rank,arch,snip,params,status', '1,a,0.5,12,ok']
+    """
+    scores = list(places[0].scores) if places else []
+    costs = list(places[0].costs) if places else []
+    partial = any(place.fidelity != 1.0 for place in places)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["rank", "arch", *(["fidelity"] if partial else []), *scores, *costs, "status"])
+    for place in places:
+        writer.writerow(
+            [
+                place.rank,
+                place.text,
+                *([repr(place.fidelity)] if partial else []),
+                *(_cell(place.scores[name]) for name in scores),
+                *(_cell(place.costs[name], whole=True) for name in costs),
+                "; ".join(f"{name}: {reason}" for name, reason in place.failures.items()) or "ok",
+            ]
+        )
+    return text.getvalue()
+
+
+def _cell(value: float, *, whole: bool = False) -> str:
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if whole and float(value).is_integer() else repr(float(value))

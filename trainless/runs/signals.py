@@ -1,0 +1,253 @@
+"""What a searcher is told: one value, several columns, or a rank among everything seen.
+
+A signal takes candidates one after the other, each once, in the order in which they are told. So what is told does not
+depend on the size of batches, on the number of workers or on interruptions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.scores import Record, Scores
+from trainless.rankings import Fitted, Incremental, Lexicographic, LogSum, Ranking, RankProduct, RankSum
+from trainless.searchers.searcher import Floats
+
+Values = Mapping[str, float]
+
+
+class Signal(Protocol):
+    """From measured values to told columns, all of them higher is better."""
+
+    def tell(self, key: Hashable, values: Values) -> dict[str, float]:
+        """What to tell of a candidate; a key that was seen before is not taken in again."""
+        ...
+
+    def standing(self, scores: Scores) -> Floats:
+        """One number per candidate of a whole table, higher is better: the final order."""
+        ...
+
+    def best(self) -> tuple[Hashable, float]:
+        """The best seen so far and its present value."""
+        ...
+
+
+class Pointwise:
+    """A value of a candidate alone: a proxy with its sign, or a ranking that looks at one candidate at a time.
+
+    Example:
+        >>> signal = Pointwise("ntk_condition", {"ntk_condition": False})
+        >>> signal.tell((0,), {"ntk_condition": 12.0})
+        {'ntk_condition': -12.0}
+    """
+
+    def __init__(self, what: str | Ranking, higher_is_better: Mapping[str, bool], name: str = "") -> None:
+        self._what, self._directions = what, dict(higher_is_better)
+        self._name = what if isinstance(what, str) else name or "ranking"
+        self._best: tuple[Hashable, float] = (None, math.nan)
+
+    def tell(self, key: Hashable, values: Values) -> dict[str, float]:
+        """The value; −∞ of a ranking becomes NaN, because that is what a missing value is to a searcher."""
+        value = float(self.standing(_table([values], self._directions))[0])
+        value = value if math.isfinite(value) else math.nan
+        if math.isnan(self._best[1]) or value > self._best[1]:
+            self._best = (key, value)
+        return {self._name: value}
+
+    def standing(self, scores: Scores) -> Floats:
+        """The values themselves."""
+        if isinstance(self._what, str):
+            column = scores.column(self._what)
+            return column if self._directions[self._what] else -column
+        return self._what(scores)
+
+    def best(self) -> tuple[Hashable, float]:
+        """The highest value so far."""
+        return self._best
+
+
+class Relative:
+    """A rank among everything seen so far, as it is when a candidate arrives.
+
+    What is told has to compare early candidates with late ones, so a rank becomes the share of the space that it makes
+    one expect: of n seen, the one with b better ones is expected to have (b + 1)/(n + 1) of all above it. A sum of
+    ranks is told as −Σ_p (b_p + 1)/(n + 1), a product as Σ_p log(rank_p/(n + 1)); so the first candidate is average,
+    not the best there can be. The order at any moment is the ranking's own, and so is the final one.
+
+    Example:
+        >>> signal = Relative(RankSum(("snip",)), {"snip": True})
+        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 4.0))]
+        [-0.5, -0.3333333333333333]
+    """
+
+    def __init__(
+        self, ranking: RankSum | RankProduct | Lexicographic, higher_is_better: Mapping[str, bool], name: str = ""
+    ) -> None:
+        self._ranking = RankProduct((ranking,)) if isinstance(ranking, Lexicographic) else ranking
+        self._seen = Incremental(self._ranking, higher_is_better)
+        self._places: dict[Hashable, int] = {}
+        self._name = name or "ranking"
+
+    def tell(self, key: Hashable, values: Values) -> dict[str, float]:
+        """The present rank of the candidate."""
+        if key not in self._places:
+            self._places[key] = len(self._places)
+            value = self._seen.add(values)
+        else:
+            value = self._seen.value(self._places[key])
+        return {self._name: self._expected(value)}
+
+    def _expected(self, value: float) -> float:
+        """A value among n as one among the n + 1 places that they leave for the next."""
+        parts, seen = len(self._ranking.parts), len(self._seen)
+        if isinstance(self._ranking, RankSum):
+            return (value - parts) / (seen + 1)
+        return value + parts * math.log(seen / (seen + 1))
+
+    def standing(self, scores: Scores) -> Floats:
+        """The ranking of the whole table."""
+        return self._ranking(scores)
+
+    def best(self) -> tuple[Hashable, float]:
+        """The first of the best now."""
+        if not self._places:
+            return None, math.nan
+        values = self._seen.values()
+        place = int(np.argmax(values))
+        return list(self._places)[place], float(values[place])
+
+
+class Whole:
+    """Any other ranking, computed anew on everything seen for every candidate.
+
+    Example:
+        >>> signal = Whole(RankSum(("snip",)), {"snip": True})
+        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 2.0))]
+        [0.0, -1.0]
+    """
+
+    def __init__(self, ranking: Ranking, higher_is_better: Mapping[str, bool], name: str = "") -> None:
+        self._ranking, self._directions, self._name = ranking, dict(higher_is_better), name or "ranking"
+        self._seen: dict[Hashable, Values] = {}
+
+    def tell(self, key: Hashable, values: Values) -> dict[str, float]:
+        """The present value of the candidate."""
+        self._seen.setdefault(key, dict(values))
+        return {self._name: float(self._now()[list(self._seen).index(key)])}
+
+    def standing(self, scores: Scores) -> Floats:
+        """The ranking of the whole table."""
+        return self._ranking(scores)
+
+    def best(self) -> tuple[Hashable, float]:
+        """The first of the best now."""
+        if not self._seen:
+            return None, math.nan
+        values = self._now()
+        place = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
+        return list(self._seen)[place], float(values[place])
+
+    def _now(self) -> Floats:
+        return self._ranking(_table(list(self._seen.values()), self._directions))
+
+
+class Columns:
+    """Several values at once, each turned so that higher is better.
+
+    Args:
+        higher_is_better: The columns and their directions.
+        order: The signal of the final order; the sum of the columns' ranks by default.
+
+    Example:
+        >>> signal = Columns({"ntk_condition": False, "linear_regions": True})
+        >>> signal.tell("a", {"ntk_condition": 12.0, "linear_regions": 40.0})
+        {'ntk_condition': -12.0, 'linear_regions': 40.0}
+    """
+
+    def __init__(self, higher_is_better: Mapping[str, bool], order: Signal | None = None) -> None:
+        self._directions = dict(higher_is_better)
+        self._order = order or Relative(RankSum(tuple(self._directions)), self._directions)
+
+    def tell(self, key: Hashable, values: Values) -> dict[str, float]:
+        """The signed values."""
+        self._order.tell(key, values)
+        return {name: values[name] if up else -values[name] for name, up in self._directions.items()}
+
+    def standing(self, scores: Scores) -> Floats:
+        """As the signal of the order has it."""
+        return self._order.standing(scores)
+
+    def best(self) -> tuple[Hashable, float]:
+        """As the signal of the order has it."""
+        return self._order.best()
+
+
+def signal_for(
+    ranking: Ranking | None, higher_is_better: Mapping[str, bool], *, columns: bool = False, name: str = ""
+) -> Signal:
+    """The signal that a choice of proxies or a ranking means.
+
+    Args:
+        ranking: The ranking; None for the measured values themselves.
+        higher_is_better: The direction of each measured value.
+        columns: Tell the ranking's proxies instead of the ranking, to a searcher that ranks by itself.
+        name: What to call the ranking.
+
+    Example:
+        >>> type(signal_for(None, {"snip": True})).__name__
+        'Pointwise'
+    """
+    if ranking is None:
+        if len(higher_is_better) == 1:
+            return Pointwise(next(iter(higher_is_better)), higher_is_better)
+        return Columns(higher_is_better)
+    missing = [proxy for proxy in ranking.proxies if proxy not in higher_is_better]
+    if missing:
+        raise InputError(
+            f"the ranking needs {missing[0]!r}, which is not measured: measure {', '.join(ranking.proxies)}"
+        )
+    signal: Signal
+    if isinstance(ranking, (LogSum, Fitted)):
+        signal = Pointwise(ranking, higher_is_better, name)
+    elif isinstance(ranking, (RankSum, RankProduct, Lexicographic)):
+        signal = Relative(ranking, higher_is_better, name)
+    else:
+        signal = Whole(ranking, higher_is_better, name)
+    return Columns(_directions(ranking, higher_is_better), signal) if columns else signal
+
+
+def _directions(ranking: Ranking, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:
+    """The direction of each proxy within a ranking: weights carry their own."""
+    if isinstance(ranking, LogSum):
+        return {proxy: weight > 0 for proxy, weight in ranking.weights.items()}
+    return {proxy: higher_is_better[proxy] for proxy in ranking.proxies}
+
+
+def scores_of(
+    rows: Mapping[str, Values],
+    higher_is_better: Mapping[str, bool],
+    reasons: Mapping[str, Mapping[str, str]] | None = None,
+) -> Scores:
+    """A table of scores from values by candidate.
+
+    Example:
+        >>> scores_of({"a": {"snip": 2.0}}, {"snip": True}).column("snip")
+        array([2.])
+    """
+    why = reasons or {}
+    return Scores(
+        [
+            Record(name, proxy, value, higher_is_better[proxy], why.get(name, {}).get(proxy, "ok"))
+            for name, values in rows.items()
+            for proxy, value in values.items()
+            if proxy in higher_is_better
+        ]
+    )
+
+
+def _table(rows: Sequence[Values], higher_is_better: Mapping[str, bool]) -> Scores:
+    return scores_of({str(place): values for place, values in enumerate(rows)}, higher_is_better)

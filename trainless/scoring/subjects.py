@@ -1,0 +1,367 @@
+"""What is scored: a network of the user's, whatever a function makes, or an arch of a space."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from trainless.core.arch import Arch, Candidate, Region, is_region
+from trainless.core.errors import InputError, TrainlessError, Unscorable
+from trainless.core.target import Target
+from trainless.core.task import Task
+from trainless.core.text import one_line
+from trainless.probe.inputs import in_precision_of
+from trainless.probe.norms import normalised
+from trainless.probe.probe import private_copy
+from trainless.probe.record import run
+from trainless.scoring.batches import Data, fingerprint
+from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
+
+
+def require_plain(net: nn.Module, name: str) -> None:
+    """Raise InputError where a network's layers cannot be seen, or its weights do not exist.
+
+    Example:
+        >>> require_plain(nn.LazyLinear(4), "mine")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the network mine has lazy layers whose sizes are not known yet: run it once...
+    """
+    if any(isinstance(module, torch.jit.ScriptModule) for module in net.modules()):
+        raise InputError(f"the network {name} is scripted or traced, which hides its layers: give the nn.Module before")
+    if any(_compiled(module) for module in net.modules()):
+        raise InputError(f"the network {name} is compiled, which hides its layers: give it before torch.compile")
+    tensors = [*net.parameters(), *net.buffers()]
+    if any(is_lazy(tensor) for tensor in tensors):
+        raise InputError(
+            f"the network {name} has lazy layers whose sizes are not known yet: run it once on a batch, net(x), before"
+            " it is scored, or give the sizes"
+        )
+    if any(tensor.is_meta for tensor in tensors):
+        raise InputError(
+            f"the network {name} is on the meta device and has no weights: make it on the cpu, or give it weights by"
+            " net.to_empty(device='cpu') and its initialisation"
+        )
+
+
+def _compiled(module: nn.Module) -> bool:
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")  # there once something was compiled
+    wrapped = dynamo is not None and isinstance(module, dynamo.OptimizedModule)
+    return wrapped or module._compiled_call_impl is not None
+
+
+def require_tensor(output: object, name: str) -> None:
+    """Raise InputError where a network's answer is not one tensor, and say how to choose it.
+
+    Example:
+        >>> require_tensor({"logits": 0}, "mine")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the network mine returned a dict of logits; expected one tensor of logits...
+    """
+    if isinstance(output, Tensor):
+        return
+    what, remedy = type(output).__name__, "return a torch.Tensor from forward"
+    if isinstance(output, Mapping) and output:
+        what = f"{what} of {', '.join(map(str, output))}"
+        remedy = _choice(next(iter(output)))
+    elif isinstance(output, (tuple, list)) and output:
+        remedy = _choice(0)
+    raise InputError(f"the network {name} returned a {what}; expected one tensor of logits or values: {remedy}")
+
+
+def _choice(key: object) -> str:
+    return f"choose it, such as --output {key}, or adapter=lambda out: out[{key!r}]"
+
+
+def network_fingerprint(net: nn.Module, outputs: Tensor) -> str:
+    """A digest of structure, classes' source, parameters, buffers and what the network answers."""
+    state = [part for name, tensor in net.state_dict().items() for part in (name, tensor)]
+    classes = sorted({type(module) for module in net.modules()}, key=lambda kind: (kind.__module__, kind.__qualname__))
+    sources = [_source(kind) for kind in classes if not kind.__module__.startswith("torch.")]
+    return fingerprint(repr(net), *sources, *state, outputs)
+
+
+def _source(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return kind.__qualname__
+
+
+Size = Literal["full", "thin", "cell"]
+Adapter = Callable[[Any], Tensor]
+TRIALS = (2, 5)  # samples on which a network is tried
+THIN = (3, 1)  # TE-NAS: channels, cells per stage
+CELL_TARGET = Target("binary", 2)
+
+
+class Subject(Protocol):
+    """Something that gives networks to score; they are ours to keep."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        ...
+
+    def check(self, data: Data, seed: int) -> None:
+        """Raise InputError where it cannot be scored on such data at all."""
+        ...
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, the same for the same seed, and what its outputs stand for."""
+        ...
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """The first two parts of its key in a store."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A network as it is; only a copy of its structure is ever run."""
+
+    net: nn.Module
+    adapter: Adapter | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        require_plain(self.net, self.name)
+        _require_precision(self.net, self.name)
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        return self.label or type(self.net).__name__
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        tensor = next(self.net.parameters(), None)
+        return torch.device("cpu") if tensor is None else tensor.device
+
+    @cached_property
+    def private(self) -> nn.Module:
+        """The structure, sharing the parameters, with the adapter applied."""
+        try:
+            structure = private_copy(self.net)
+        except Exception as error:
+            raise InputError(f"the network {self.name} cannot be copied ({one_line(error)})") from error
+        adapter = self.adapter
+        if adapter is not None:
+            structure.register_forward_hook(lambda module, inputs, output: adapter(output))
+        return structure
+
+    def check(self, data: Data, seed: int) -> None:
+        """Try the network on two samples and on five: one row of outputs for each is expected."""
+        for n in TRIALS:
+            data.task.target.require(trial(self.private, data.sample(n)[0], self.name))
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, ours to keep."""
+        _refuse_cell(size, "this is a whole network")
+        return self.private, data.task.target
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """A digest of structure, weights and answers."""
+        return "network", network_fingerprint(self.private, trial(self.private, data.sample()[0], self.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Whatever a function of no arguments makes; every seed makes a new network."""
+
+    make: Callable[[], object]
+    name: str
+    adapter: Adapter | None = None
+    _made: dict[int, Given] = field(default_factory=dict, repr=False)
+
+    def check(self, data: Data, seed: int) -> None:
+        """Try the network on a few samples."""
+        self._given(data, seed).check(data, seed)
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, ours to keep."""
+        _refuse_cell(size, "this is a whole network")
+        return self._given(data, seed).private, data.task.target
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """A digest of structure, weights and answers."""
+        return self._given(data, seed).identity(data, seed)
+
+    def _given(self, data: Data, seed: int) -> Given:
+        if seed not in self._made:
+            made = self._call(data, seed)
+            self._made.clear()
+            self._made[seed] = made
+        return self._made[seed]
+
+    def _call(self, data: Data, seed: int) -> Given:
+        try:
+            with seeded(seed):
+                net = self.make()
+        except TrainlessError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"{self.name} raised {one_line(error)}: expected a function without arguments that makes an nn.Module"
+            ) from error
+        if inspect.iscoroutine(net):
+            net.close()
+            raise InputError(f"{self.name} made a coroutine; expected an nn.Module: make it in a plain def, not async")
+        if not isinstance(net, nn.Module):
+            raise InputError(f"{self.name} made a {type(net).__name__}; expected an nn.Module")
+        given = Given(net, self.adapter, self.name)
+        net.to(data.device)
+        return given
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An arch or region of a space."""
+
+    space: Space
+    candidate: Candidate
+
+    @property
+    def name(self) -> str:
+        """In the space's own notation."""
+        if is_region(self.candidate):
+            return _region_text(self.candidate)
+        return self.space.format(_arch(self.candidate))
+
+    def check(self, data: Data, seed: int) -> None:
+        """Ask the space whether it takes such inputs and has such an arch."""
+        self.space.check(data.task)
+        if is_region(self.candidate):
+            if not isinstance(self.space, Supernet):
+                raise InputError(f"the space {self.space.name} builds no supernets: give an arch, not a region")
+        else:
+            require_arch(self.space, _arch(self.candidate))
+
+    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+        """The network, built by PyTorch's rules from the seed; thin, or a cell alone, where the space can."""
+        with seeded(seed):
+            space = self.space
+            if size == "cell" and isinstance(space, CellSpace) and not is_region(self.candidate):
+                return space.build_cell(_arch(self.candidate), data.task.dims).to(data.device), CELL_TARGET
+            if size == "cell" and isinstance(space, CellSupernet) and is_region(self.candidate):
+                return space.build_cell_region(self.candidate, data.task.dims).to(data.device), CELL_TARGET
+            _refuse_cell(size, f"cells of {space.name} cannot stand alone")
+            if size != "full" and isinstance(space, Scalable):
+                space = space.scaled(*THIN)
+            return self._build(space, data.task).to(data.device), data.task.target
+
+    def _build(self, space: Space, task: Task) -> nn.Module:
+        if is_region(self.candidate) and isinstance(space, Supernet):
+            return space.build_region(self.candidate, task)
+        return space.build(_arch(self.candidate), task)
+
+    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+        """The space with its parameters, and the options."""
+        if is_region(self.candidate):
+            return key(self.space), _region_text(self.candidate)
+        return key(self.space), ",".join(map(str, self.candidate))
+
+
+def _refuse_cell(size: Size, why: str) -> None:
+    if size == "cell":
+        raise Unscorable(f"the paper's setting is a single cell of one channel, but {why}: score it in the own setting")
+
+
+def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject]:
+    """Read what was given to be scored: a network, ``(space, arch)``, ``(space, [arch, …])`` or a list of such pairs.
+
+    An arch may be written in the space's own notation.
+    """
+    if isinstance(subject, nn.Module):
+        return [Given(subject, adapter)]
+    if isinstance(subject, tuple) and len(subject) == 2 and isinstance(subject[0], Space):
+        space, archs = subject
+        return [_member(space, arch) for arch in (archs if isinstance(archs, list) else [archs])]
+    if isinstance(subject, list) and subject:
+        return [each for part in subject for each in subjects_of(part, adapter)]
+    raise InputError(
+        f"a {type(subject).__name__} was given to be scored; expected an nn.Module, a pair (space, arch),"
+        " a pair (space, [arch, …]) or a list of such pairs"
+    )
+
+
+def _member(space: Space, arch: object) -> Member:
+    if isinstance(arch, str):
+        return Member(space, space.parse(arch))
+    if not isinstance(arch, tuple):
+        raise InputError(
+            f"{arch!r} was given as an arch of {space.name}; expected one option per decision as a tuple of"
+            f" {len(space.decisions)} numbers, or the space's own notation as text"
+        )
+    if not is_region(arch):
+        require_arch(space, arch)
+    return Member(space, arch)
+
+
+def _require_precision(net: nn.Module, name: str) -> None:
+    for tensor in net.parameters():
+        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+            raise InputError(
+                f"the network {name} has weights of type {tensor.dtype}; expected torch.float32 or torch.float64,"
+                " without which scores are rounding: call net.float() first"
+            )
+
+
+def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
+    """Run a private network once without gradients, or say why it cannot be run."""
+    weights = {key: tensor.detach() for key, tensor in net.named_parameters()}
+    x = in_precision_of(weights.values(), x)
+    hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
+    try:
+        with seeded(0), torch.no_grad(), normalised(net, "fresh"):
+            outputs = run(net, weights, x)
+    except TrainlessError:
+        raise
+    except (Exception, SystemExit) as error:
+        shape = ", ".join(map(str, x.shape[1:]))
+        raise InputError(
+            f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): give the inputs that"
+            " it takes, by --task or --input"
+        ) from error
+    finally:
+        hook.remove()
+    if outputs.ndim < 2 or len(outputs) != len(x):
+        raise InputError(
+            f"the network {name} returned a tensor of shape {tuple(outputs.shape)} for {len(x)} samples; expected one"
+            " row of logits or values per sample"
+        )
+    return outputs
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def _arch(candidate: Candidate) -> Arch:
+    return tuple(int(option) for option in candidate if isinstance(option, int))
+
+
+def _region_text(region: Region) -> str:
+    return ",".join("+".join(map(str, sorted(part))) for part in region)

@@ -1,0 +1,205 @@
+"""Supernet pruning by importance (TE-NAS, TEG-NAS, TEACUP): the candidates are regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from trainless.core.arch import Arch, Region, arch_of, is_region, whole
+from trainless.core.errors import InputError
+from trainless.searchers.ranks import rank_sum
+from trainless.searchers.searcher import Floats, Json, Proposal, Told, numbers, room, unnumbers
+from trainless.spaces.moves import Choices, Feasible, allowed, sample
+
+
+class Prune:
+    """Start with everything open; each round, close on every decision the option whose loss does most good.
+
+    A round evaluates the present region and every region with one option less. With columns c that are higher-is-
+    better,
+
+        gain = (c(without the option) − c(with it)) / |c(with it)|
+
+    is ranked per column over all options of all decisions (dense ranks, the largest gain first), the ranks are added
+    up, and each decision loses its ``number`` options with the lowest sums. Told −κ and R this is TE-NAS, told −κ, R
+    and −MSE it is TEG-NAS's, told its four metrics it is TEACUP's (``first=()``).
+
+    Deviations: TEACUP's program divides by a signed composite, so that what it prunes depends on the sign of the score;
+    here the gain has the sign of the improvement. An option without a value is closed last. An option is not closed
+        when
+    the region would then hold no valid and feasible arch that could be found.
+
+    Args:
+        space: What to search; its regions are built by whoever evaluates.
+        seed: The source of randomness, used only to find a feasible arch of a region.
+        feasible: A limit that the resulting arch keeps.
+        number: Options closed per decision and round (TE-NAS: 1 on NAS-Bench-201, 3 on DARTS for CIFAR-10, 2 for
+            ImageNet).
+        first: Options that are closed before the first round wherever others remain.
+        decimals: Gains are rounded to this many decimals, so that noise does not order them.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> searcher = Prune(NasBench201())
+        >>> while proposals := searcher.ask():
+        ...     searcher.tell(Told.of(proposals, [float(sum(map(max, p.candidate))) for p in proposals]))
+        >>> searcher.best(), searcher.rounds
+        ((4, 4, 4, 4, 4, 4), 3)
+    """
+
+    def __init__(
+        self,
+        space: Choices,
+        *,
+        seed: int = 0,
+        feasible: Feasible | None = None,
+        number: int = 1,
+        first: Iterable[str] = ("none",),
+        decimals: int = 3,
+    ) -> None:
+        if number < 1:
+            raise InputError(f"prune was given number={number}; expected at least 1 option per decision and round")
+        self._space, self._feasible = space, feasible
+        self._rng = np.random.default_rng(seed)
+        self._number, self._decimals = number, decimals
+        self._region = whole(space.decisions)
+        self._witness = sample(space, self._rng, feasible=feasible)
+        self.rounds = 0
+        self._close_first(set(first))
+        self._issued = 0
+        self._results: dict[Region, list[float]] = {}
+
+    def _close_first(self, names: set[str]) -> None:
+        for place, decision in enumerate(self._space.decisions):
+            for option, name in enumerate(decision.options):
+                if name in names:
+                    self._close(place, option)
+
+    def _close(self, place: int, option: int) -> bool:
+        """Close an option unless nothing feasible would remain."""
+        if len(self._region[place]) < 2:
+            return False
+        smaller = without(self._region, place, option)
+        if self._witness[place] == option:
+            witness = self._found(smaller)
+            if witness is None:
+                return False
+            self._witness = witness
+        self._region = smaller
+        return True
+
+    def _found(self, region: Region) -> Arch | None:
+        """A feasible arch of a region: the witness with other options at one place, or a random one."""
+        for place, part in enumerate(region):
+            for option in sorted(part):
+                arch = (*self._witness[:place], option, *self._witness[place + 1 :])
+                inside = all(choice in open_ for choice, open_ in zip(arch, region, strict=True))
+                if inside and allowed(self._space, arch, self._feasible):
+                    return arch
+        try:
+            return sample(self._space, self._rng, feasible=self._feasible, region=region, tries=2000)
+        except InputError:
+            return None
+
+    def _round(self) -> list[Region]:
+        """The regions of this round: the present one and each with one option less."""
+        if all(len(part) == 1 for part in self._region):
+            return []
+        cuts = [without(self._region, place, option) for place, option in self._open()]
+        return [self._region, *cuts]
+
+    def _open(self) -> list[tuple[int, int]]:
+        return [(place, option) for place, part in enumerate(self._region) if len(part) > 1 for option in sorted(part)]
+
+    @property
+    def columns(self) -> int | None:
+        """Any number."""
+        return None
+
+    def ask(self, limit: int | None = None) -> list[Proposal]:
+        """The regions of this round that were not yet proposed."""
+        regions = self._round()
+        chosen = regions[self._issued : self._issued + room(limit, max(1, len(regions)))]
+        self._issued += len(chosen)
+        return [Proposal(region) for region in chosen]
+
+    def tell(self, told: Told) -> None:
+        """Collect a round, then prune; archs and regions of other rounds are not of interest."""
+        if not len(told):
+            return
+        regions = self._round()
+        wanted = set(regions)
+        for proposal, row in zip(told.proposals, told.matrix().tolist(), strict=True):
+            if is_region(proposal.candidate) and proposal.candidate in wanted:
+                self._results[proposal.candidate] = row
+        if wanted and len(self._results) == len(wanted):
+            self._prune(np.array([self._results[region] for region in regions]))
+
+    def _prune(self, matrix: Floats) -> None:
+        sums = rank_sum(gains(matrix[0], matrix[1:], self._decimals))
+        ranked = sorted(zip(sums.tolist(), self._open(), strict=True))
+        self._issued, self._results = 0, {}
+        self.rounds += 1
+        before = self._region
+        for place in range(len(self._region)):
+            closed = 0
+            for _, (where, option) in ranked:
+                if where == place and closed < self._number:
+                    closed += self._close(place, option)
+        if self._region == before:
+            self._region = tuple(frozenset({option}) for option in self._witness)
+
+    @property
+    def region(self) -> Region:
+        """What is still open."""
+        return self._region
+
+    def best(self) -> Arch:
+        """The single path at the end; before it, some feasible arch of the region."""
+        return arch_of(self._region) if all(len(part) == 1 for part in self._region) else self._witness
+
+    def state(self) -> Json:
+        """The region and the results of this round."""
+        regions = self._round()
+        return {
+            "rng": self._rng.bit_generator.state,
+            "region": [sorted(part) for part in self._region],
+            "witness": list(self._witness),
+            "rounds": self.rounds,
+            "issued": self._issued,
+            "results": [[regions.index(region), numbers(row)] for region, row in self._results.items()],
+        }
+
+    def restore(self, state: Json) -> None:
+        """Continue from a state."""
+        self._rng.bit_generator.state = state["rng"]
+        self._region = tuple(frozenset(part) for part in state["region"])
+        self._witness = tuple(state["witness"])
+        self.rounds, self._issued = state["rounds"], state["issued"]
+        regions = self._round()
+        self._results = {regions[place]: unnumbers(row) for place, row in state["results"]}
+
+
+def without(region: Region, place: int, option: int) -> Region:
+    """The region with one option closed.
+
+    Example:
+        >>> [sorted(part) for part in without((frozenset({0, 1}), frozenset({2})), 0, 1)]
+        [[0], [2]]
+    """
+    return (*region[:place], region[place] - {option}, *region[place + 1 :])
+
+
+def gains(present: Floats, cuts: Floats, decimals: int = 3) -> Floats:
+    """By what part of its present size each column rises when an option goes.
+
+    A column whose present value is 0, infinite or missing is compared as it is.
+
+    Example:
+        >>> gains(np.array([-50.0, 100.0]), np.array([[-40.0, 90.0]])).tolist()
+        [[0.2, -0.1]]
+    """
+    usable = np.isfinite(present) & (present != 0)
+    base = np.where(usable, present, 0.0)
+    return np.round((cuts - base) / np.where(usable, np.abs(base), 1.0), decimals)

@@ -1,0 +1,142 @@
+"""When to stop: patience on what a searcher watches, and budgets that the loop keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainless.core.arch import Arch
+from trainless.core.errors import InputError
+from trainless.searchers.searcher import Floats, Json, number, unnumber
+
+
+class Patience:
+    """Stop when a watched value has not improved for a number of steps.
+
+    The stopping rules of the papers are this one on different values: the mean reward (TEACUP, 30 iterations), the
+    policy's entropy (TEG-NAS, "stops decreasing") and the population's diversity.
+
+    Args:
+        steps: How many steps without a new best end it; None for never.
+        falling: Whether lower is an improvement, as for entropy and diversity.
+
+    Example:
+        >>> patience = Patience(2)
+        >>> [patience.over(value) for value in (1.0, 2.0, 2.0, 1.5)]
+        [False, False, False, True]
+    """
+
+    def __init__(self, steps: int | None, *, falling: bool = False) -> None:
+        if steps is not None and steps < 1:
+            raise InputError(f"patience={steps} was given; expected at least 1, or None for no such stop")
+        self.steps = steps
+        self._sign = -1.0 if falling else 1.0
+        self._best = -math.inf
+        self._waited = 0
+
+    def over(self, value: float) -> bool:
+        """Take the next value and tell whether to stop; NaN is no improvement."""
+        if self._sign * value > self._best:
+            self._best, self._waited = self._sign * value, 0
+        else:
+            self._waited += 1
+        return self.steps is not None and self._waited >= self.steps
+
+    def state(self) -> Json:
+        """As JSON."""
+        return {"best": number(self._best), "waited": self._waited}
+
+    def restore(self, state: Json) -> None:
+        """From JSON."""
+        self._best, self._waited = unnumber(state["best"]), state["waited"]
+
+
+def entropy(probabilities: Sequence[Floats]) -> float:
+    """Entropy in nats of independent categorical choices: Σ_d −Σ_k p_dk log p_dk.
+
+    Example:
+        >>> round(entropy([np.full(5, 0.2)] * 6), 4) == round(6 * math.log(5), 4)
+        True
+    """
+    return float(sum(-(p[p > 0] * np.log(p[p > 0])).sum() for p in probabilities))
+
+
+def diversity(archs: Sequence[Arch]) -> float:
+    """The mean over pairs of the number of decisions in which two members differ (TEG-NAS, section 5.2.2).
+
+    Example:
+        >>> round(diversity([(0, 0), (0, 1), (0, 1)]), 4)
+        0.6667
+    """
+    n = len(archs)
+    if n < 2:
+        return 0.0
+    table = np.array(archs)
+    alike = 0
+    for column in table.T:
+        counts = np.bincount(column)
+        alike += int((counts * (counts - 1)).sum())
+    return float(table.shape[1] - alike / (n * (n - 1)))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a search has used up: evaluations, wall time, and the seconds a table says they would have taken."""
+
+    evaluations: int = 0
+    seconds: float = 0.0
+    simulated: float = 0.0
+
+    def plus(self, evaluations: int = 1, seconds: float = 0.0, simulated: float = 0.0) -> Spent:
+        """With more used up.
+
+        Example:
+            >>> Spent(3).plus(simulated=5.0)
+            Spent(evaluations=4, seconds=0.0, simulated=5.0)
+        """
+        return Spent(self.evaluations + evaluations, self.seconds + seconds, self.simulated + simulated)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on evaluations, on wall time in seconds and on simulated seconds; None is no limit.
+
+    Example:
+        >>> budget = Budget(evaluations=10)
+        >>> budget.allows(Spent(10)), budget.allows(Spent(11))
+        (True, False)
+        >>> budget.exhausted(Spent(10)), budget.left(Spent(4))
+        (True, 6)
+    """
+
+    evaluations: int | None = None
+    seconds: float | None = None
+    simulated: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("evaluations", "seconds", "simulated"):
+            limit = getattr(self, name)
+            if limit is not None and not limit > 0:
+                raise InputError(f"a budget of {name}={limit} was given; expected a positive number, or none")
+
+    def allows(self, spent: Spent) -> bool:
+        """Whether this much may be used up; an evaluation that would overrun is to be discarded."""
+        return all(limit is None or used <= limit for limit, used in self._pairs(spent))
+
+    def exhausted(self, spent: Spent) -> bool:
+        """Whether nothing more can be started."""
+        return any(limit is not None and used >= limit for limit, used in self._pairs(spent))
+
+    def left(self, spent: Spent) -> int | None:
+        """How many evaluations may still be started; None where they are not limited."""
+        return None if self.evaluations is None else max(0, self.evaluations - spent.evaluations)
+
+    def _pairs(self, spent: Spent) -> list[tuple[float | None, float]]:
+        return [
+            (self.evaluations, spent.evaluations),
+            (self.seconds, spent.seconds),
+            (self.simulated, spent.simulated),
+        ]

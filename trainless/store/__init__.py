@@ -1,0 +1,73 @@
+"""The store: every score that was ever computed, found again by what it depends on.
+
+A file of SQLite for one machine, or a PostgreSQL database for many; :func:`open_store` opens either by its name. The
+words are in ``store_keys``, the schema in ``store_schema``, what both do in ``store_sql``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from trainless.core.errors import InputError
+from trainless.store.claims import turns
+from trainless.store.keys import Count, Key, Result, Row, Selection, Store, StoreError
+from trainless.store.runs import RunEntry
+from trainless.store.sql import SqlStore, merge
+from trainless.store.sqlite import SqliteStore
+
+__all__ = [
+    "Count",
+    "Key",
+    "Result",
+    "Row",
+    "RunEntry",
+    "Selection",
+    "SqlStore",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "default_path",
+    "merge",
+    "open_store",
+    "store_at",
+    "turns",
+]
+
+
+def default_path() -> Path:
+    """``$TRAINLESS_STORE``, else ``scores.sqlite`` in the user's cache directory."""
+    named = os.environ.get("TRAINLESS_STORE")
+    if named:
+        return Path(named)
+    import platformdirs
+
+    return platformdirs.user_cache_path("trainless") / "scores.sqlite"
+
+
+def store_at(place: str | os.PathLike[str]) -> SqlStore:
+    """The store at a path, or at ``postgresql://user@host/database``.
+
+    Example:
+        >>> with store_at(":memory:") as store:
+        ...     store.counts()
+        []
+    """
+    text = os.fspath(place)
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", text)
+    if scheme is None:
+        return SqliteStore(text)
+    if scheme[0] not in ("postgresql", "postgres"):
+        raise InputError(f"a store at {scheme[0]}:// was given; expected a file, or postgresql://user@host/database")
+    from trainless.store.postgres import PostgresStore
+
+    return PostgresStore(text)
+
+
+def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:
+    """A store by its place as given by hand: empty for the default one, ``none`` for none at all."""
+    if text == "none":
+        return nullcontext(None)
+    return store_at(text or os.environ.get("TRAINLESS_STORE") or default_path())

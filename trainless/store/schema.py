@@ -1,0 +1,142 @@
+"""The schema of a store, the same in SQLite and PostgreSQL, and how an older one becomes the newest.
+
+A context is a key without its arch. Results are keyed by context and arch, so that two million of them stay small; the
+view ``scores`` joins both again for whoever looks in by hand. SQL is written with ``?`` for parameters and
+``now_seconds()`` for the database's own clock; each database puts its own words there. A table marked ``/* by key */``
+is its own index where there is such a thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from trainless.store.keys import LONGEST, Context, StoreError, brief
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+
+
+class Cursor(Protocol):
+    """Runs SQL within one transaction."""
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """The rows that a statement gives."""
+        ...
+
+    def each(self, sql: str, parameters: Iterable[Sequence[Any]]) -> list[Rows]:
+        """The rows that a statement gives for each of many parameters."""
+        ...
+
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """How many rows a statement changed."""
+        ...
+
+
+class Database(Protocol):
+    """A database behind a store. It waits where waiting helps, and says in one line what is wrong where not."""
+
+    @property
+    def url(self) -> str:
+        """What opens the same database again."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """The same for people, without a password."""
+        ...
+
+    def read(self, work: Callable[[Cursor], T]) -> T:
+        """Look something up; done again from the beginning where the connection was lost."""
+        ...
+
+    def write(self, work: Callable[[Cursor], T]) -> T:
+        """Change something, all or nothing; done again from the beginning where the connection was lost."""
+        ...
+
+    def compact(self) -> None:
+        """Give space that is no longer used back to the disk."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def _first(cursor: Cursor) -> None:
+    cursor.run(
+        "CREATE TABLE scores ("
+        " space TEXT NOT NULL, arch TEXT NOT NULL, proxy TEXT NOT NULL, version BIGINT NOT NULL,"
+        " setting TEXT NOT NULL, task TEXT NOT NULL, seed BIGINT NOT NULL,"
+        " value DOUBLE PRECISION, status TEXT NOT NULL, ms DOUBLE PRECISION, fbe DOUBLE PRECISION,"
+        " PRIMARY KEY (space, arch, proxy, version, setting, task, seed))"
+    )
+
+
+def _second(cursor: Cursor) -> None:
+    """Contexts apart from results; claims; runs."""
+    cursor.run("ALTER TABLE scores RENAME TO scores_first")
+    for statement in _TABLES:
+        cursor.run(statement)
+    found = cursor.run("SELECT DISTINCT space, proxy, version, setting, task, seed FROM scores_first")
+    contexts = [Context(*row) for row in found]
+    cursor.each(ADD_CONTEXT, [(context.number, *context) for context in contexts])
+    long = cursor.run("SELECT DISTINCT arch FROM scores_first WHERE length(arch) > ?", (LONGEST,))
+    cursor.each("UPDATE scores_first SET arch = ? WHERE arch = ?", [(brief(arch), arch) for (arch,) in long])
+    cursor.run(
+        "INSERT INTO results SELECT c.id, f.arch, f.value, f.status, f.ms, f.fbe, now_seconds()"
+        " FROM scores_first f JOIN contexts c ON c.space = f.space AND c.proxy = f.proxy AND c.version = f.version"
+        " AND c.setting = f.setting AND c.task = f.task AND c.seed = f.seed ORDER BY c.id, f.arch"
+    )
+    cursor.run("DROP TABLE scores_first")
+    cursor.run(
+        "CREATE VIEW scores AS SELECT space, arch, proxy, version, setting, task, seed, value, status, ms, fbe, kept"
+        " FROM results JOIN contexts ON contexts.id = results.context"
+    )
+
+
+def _third(cursor: Cursor) -> None:
+    """How a run's last session ended; files that go with a run."""
+    cursor.run("ALTER TABLE runs ADD COLUMN ending TEXT NOT NULL DEFAULT ''")
+    cursor.run(
+        "CREATE TABLE files (run TEXT NOT NULL, name TEXT NOT NULL, content BYTEA NOT NULL, PRIMARY KEY (run, name))"
+    )
+
+
+_TABLES = (
+    "CREATE TABLE contexts (id BIGINT PRIMARY KEY, space TEXT NOT NULL, proxy TEXT NOT NULL, version BIGINT NOT NULL,"
+    " setting TEXT NOT NULL, task TEXT NOT NULL, seed BIGINT NOT NULL)",
+    "CREATE TABLE results (context BIGINT NOT NULL, arch TEXT NOT NULL, value DOUBLE PRECISION, status TEXT NOT NULL,"
+    " ms DOUBLE PRECISION, fbe DOUBLE PRECISION, kept DOUBLE PRECISION NOT NULL,"
+    " PRIMARY KEY (context, arch)) /* by key */",
+    "CREATE TABLE claims (context BIGINT NOT NULL, arch TEXT NOT NULL, owner TEXT NOT NULL,"
+    " until DOUBLE PRECISION NOT NULL, PRIMARY KEY (context, arch))",
+    "CREATE INDEX claims_by_owner ON claims (owner)",
+    "CREATE TABLE runs (name TEXT PRIMARY KEY, configuration TEXT NOT NULL, leaderboard TEXT NOT NULL,"
+    " changed DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE steps (run TEXT NOT NULL, number BIGINT NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run, number))",
+)
+ADD_CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+MIGRATIONS: tuple[Callable[[Cursor], None], ...] = (_first, _second, _third)
+SCHEMA = len(MIGRATIONS)
+
+
+def migrate(cursor: Cursor, version: int, shown: str) -> bool:
+    """Bring a schema from a version to the newest; whether anything was to be done.
+
+    Args:
+        cursor: A transaction that alone may change the schema.
+        version: What the store has; 0 for an empty one.
+        shown: The store's name in messages.
+
+    Raises:
+        InputError: A newer trainless wrote it.
+    """
+    if version > SCHEMA:
+        raise StoreError(
+            f"{shown} was written by a newer trainless (schema {version}, this one knows {SCHEMA}):"
+            " update trainless or give another store with --store"
+        )
+    for step in MIGRATIONS[version:]:
+        step(cursor)
+    return version < SCHEMA

@@ -1,0 +1,209 @@
+"""A store in a database, whichever it is: the SQL that finds, keeps, counts, streams and drops scores."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple
+from types import TracebackType
+from typing import Any, Self
+
+from trainless.store.claims import Claims, Place
+from trainless.store.keys import (
+    Context,
+    Count,
+    Key,
+    Result,
+    Row,
+    Selection,
+    StoreError,
+    brief,
+    column,
+    context_of,
+    number,
+)
+from trainless.store.runs import Runs
+from trainless.store.schema import ADD_CONTEXT, Cursor, Database, Rows
+
+PAGE = 5000
+EVERYTHING = Selection()
+_EVER = 1e18
+
+_FIND = "SELECT value, status, ms, fbe FROM results WHERE context = ? AND arch = ?"
+_KEEP = "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, now_seconds()) ON CONFLICT DO NOTHING"
+_CONTEXT = "SELECT space, proxy, version, setting, task, seed FROM contexts WHERE id = ?"
+_CONTEXTS = "SELECT id, space, proxy, version, setting, task, seed FROM contexts ORDER BY space, task, proxy, id"
+_PAGE = (
+    "SELECT arch, value, status, ms, fbe, kept FROM results WHERE context = ? AND arch > ?"
+    " AND (status <> 'ok' OR ? = 0) AND kept < ? ORDER BY arch LIMIT ?"
+)
+_COUNTS = (
+    "SELECT context, count(*), count(*) FILTER (WHERE status <> 'ok') FROM results"
+    " WHERE (status <> 'ok' OR ? = 0) AND kept < ? GROUP BY context"
+)
+_DROP = "DELETE FROM results WHERE context = ? AND (status <> 'ok' OR ? = 0) AND kept < ?"
+
+
+class SqlStore:
+    """Scores, claims and runs in a database.
+
+    Args:
+        database: Where they are.
+        lease: Seconds after which a claim that is not renewed is void.
+    """
+
+    def __init__(self, database: Database, *, lease: float) -> None:
+        self._database = database
+        self._claims = Claims(database, lease)
+        self._contexts: dict[Context, int] = {}
+        self.runs = Runs(database, self._claims, lease)
+
+    @property
+    def url(self) -> str:
+        """What opens the same store again."""
+        return self._database.url
+
+    @property
+    def shown(self) -> str:
+        """Its name for people, without a password."""
+        return self._database.shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def find(self, keys: Iterable[Key]) -> dict[Key, Result]:
+        """The results that are there, by key."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        places = [_place(key) for key in wanted]
+        found = self._database.read(lambda cursor: cursor.each(_FIND, places))
+        return {key: self._result(rows[0]) for key, rows in zip(wanted, found, strict=True) if rows}
+
+    def keep(self, results: Iterable[tuple[Key, Result]]) -> None:
+        """Write results down for good, all or none; a key that is there keeps its first result."""
+        rows = {_place(key): (context_of(key), result) for key, result in reversed(list(results))}
+        places = sorted(rows)  # everybody in the same order, so that nobody waits for one who waits for him
+        fresh = {context for context, _ in rows.values()} - self._contexts.keys()
+        columns = [(*place, *(column(part) for part in astuple(rows[place][1]))) for place in places]
+
+        def work(cursor: Cursor) -> None:
+            self._add(cursor, sorted(fresh))
+            cursor.each(_KEEP, columns)
+            self._claims.end(cursor, places)
+
+        if places:
+            self._database.write(work)
+        self._claims.ended(places)
+        self._contexts.update({context: context.number for context in fresh})
+
+    def claim(self, keys: Iterable[Key]) -> set[Key]:
+        """Those of the keys that this process is to compute: not scored and not claimed by another that lives."""
+        places = {_place(key): key for key in keys}
+        won = [places[place] for place in self._claims.take(places)]
+        scored = self.find(won)  # kept by whoever had the claim, between our looking and our claiming
+        self.release(scored.keys())
+        return set(won) - scored.keys()
+
+    def release(self, keys: Collection[Key]) -> None:
+        """Give back what was claimed and not kept."""
+        self._claims.free(_place(key) for key in keys)
+
+    def counts(self, selection: Selection = EVERYTHING) -> list[Count]:
+        """How many scores there are, by space, task, proxy and setting."""
+        limits = _limits(selection)
+        found = {row[0]: row[1:] for row in self._database.read(lambda cursor: cursor.run(_COUNTS, limits))}
+        return [
+            Count(each.space, each.task, each.proxy, each.version, each.setting, each.seed, *map(int, found[place]))
+            for place, each in self._chosen(selection)
+            if place in found
+        ]
+
+    def rows(self, selection: Selection = EVERYTHING) -> Iterator[Row]:
+        """Every score, a page of them in memory at a time."""
+        for place, each in self._chosen(selection):
+            for arch, *result, kept in self._column(place, selection):
+                key = Key(each.space, arch, each.proxy, each.version, each.setting, each.task, each.seed)
+                yield Row(key, self._result(result), self._result((kept, "", None, None)).value)
+
+    def _column(self, place: int, selection: Selection) -> Iterator[tuple[Any, ...]]:
+        """The results of a context, page by page."""
+        asked = (place, "", *_limits(selection), PAGE)
+        while page := self._database.read(functools.partial(_run, _PAGE, asked)):
+            yield from page
+            asked = (place, page[-1][0], *_limits(selection), PAGE)
+
+    def drop(self, selection: Selection) -> int:
+        """Remove scores for good; how many."""
+        places = [(place, *_limits(selection)) for place, _ in self._chosen(selection)]
+        gone = sum(self._database.write(functools.partial(_change, _DROP, at)) for at in places)
+        if gone:
+            self._database.compact()
+        return gone
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        self._claims.close()
+
+    def _add(self, cursor: Cursor, contexts: list[Context]) -> None:
+        """Write contexts down; two that share a number would mix their scores, so that is looked at."""
+        if not contexts:
+            return
+        cursor.each(ADD_CONTEXT, [(context.number, *context) for context in contexts])
+        there = cursor.each(_CONTEXT, [(context.number,) for context in contexts])
+        for context, rows in zip(contexts, there, strict=True):
+            if rows != [tuple(context)]:
+                raise StoreError(f"{self.shown} holds {rows} in the place of {tuple(context)}: give another store")
+
+    def _chosen(self, selection: Selection) -> list[tuple[int, Context]]:
+        rows = self._database.read(lambda cursor: cursor.run(_CONTEXTS))
+        contexts = [(place, Context(*parts)) for place, *parts in rows]
+        return [(place, context) for place, context in contexts if selection.covers(context)]
+
+    def _result(self, row: Iterable[Any]) -> Result:
+        value, status, ms, fbe = row
+        try:
+            return Result(number(value), str(status), number(ms), number(fbe))
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"{self.shown} is damaged ({error}): give another store with --store") from error
+
+
+def merge(source: SqlStore, target: SqlStore) -> int:
+    """Copy every score of one store into another, where it is not there yet; how many were looked at.
+
+    Example:
+        >>> from trainless.store import SqliteStore
+        >>> one, other = SqliteStore(":memory:"), SqliteStore(":memory:")
+        >>> one.keep([(Key("space", "0,1", "snip", 1, "own", "cafe", 0), Result(2.5, "ok", 1.0, 1.0))])
+        >>> merge(one, other), len(list(other.rows()))
+        (1, 1)
+    """
+    seen, page = 0, []
+    for row in source.rows():
+        page.append((row.key, row.result))
+        if len(page) == PAGE:
+            target.keep(page)
+            seen, page = seen + len(page), []
+    target.keep(page)
+    return seen + len(page)
+
+
+def _run(sql: str, parameters: Sequence[Any], cursor: Cursor) -> Rows:
+    return cursor.run(sql, parameters)
+
+
+def _change(sql: str, parameters: Sequence[Any], cursor: Cursor) -> int:
+    return cursor.change(sql, parameters)
+
+
+def _place(key: Key) -> Place:
+    return context_of(key).number, brief(key.arch)
+
+
+def _limits(selection: Selection) -> tuple[int, float]:
+    return int(selection.failures), _EVER if selection.before is None else selection.before

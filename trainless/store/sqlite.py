@@ -1,0 +1,173 @@
+"""Scores in one SQLite file that the processes of one machine share: many readers, one writer at a time."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trainless.core.errors import InputError
+from trainless.store.claims import LEASE_SECONDS
+from trainless.store.keys import StoreError
+from trainless.store.schema import SCHEMA, Cursor, Rows, migrate
+from trainless.store.sql import SqlStore
+
+T = TypeVar("T")
+APPLICATION = 0x74726C73  # "trls", so that another program's database is not mistaken for ours
+BUSY_SECONDS = 10.0  # for which SQLite waits by itself
+WAIT_SECONDS = 600.0  # for which we wait, with a line that says so
+IO_ERROR = 10  # the family of SQLITE_IOERR
+MEMORY = ":memory:"
+log = logging.getLogger("trainless.store")
+
+
+class SqliteStore(SqlStore):
+    """Scores in one SQLite file that several processes may use at once.
+
+    Example:
+        >>> from trainless.store import Key, Result
+        >>> store = SqliteStore(":memory:")
+        >>> key = Key("nb201(channels=16, cells=5)", "3,0,0,1,0,0", "snip", 1, "own", "digits", 0)
+        >>> store.keep([(key, Result(2.5, "ok", 10.0, 1.2))])
+        >>> store.find([key])[key].value
+        2.5
+    """
+
+    def __init__(self, path: str | Path, *, lease: float = LEASE_SECONDS) -> None:
+        self.path = path
+        super().__init__(SqliteDatabase(path), lease=lease)
+
+
+class SqliteCursor:
+    """SQL on a connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        return self._connection.execute(sql.replace("/* by key */", "WITHOUT ROWID"), parameters).fetchall()
+
+    def each(self, sql: str, parameters: Iterable[Sequence[Any]]) -> list[Rows]:
+        return [self._connection.execute(sql, each).fetchall() for each in parameters]
+
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        return self._connection.execute(sql, parameters).rowcount
+
+
+class SqliteDatabase:
+    """A file, or memory; whoever finds it busy waits, and threads take turns."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path if str(path) == MEMORY else Path(path).expanduser()
+        self._turn = threading.RLock()
+        with self._explained():
+            if isinstance(self.path, Path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare()
+        except InputError:
+            self._connection.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        return str(self.path)
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+    def read(self, work: Callable[[Cursor], T]) -> T:
+        return self._patiently(lambda: self._within("BEGIN", work))
+
+    def write(self, work: Callable[[Cursor], T]) -> T:
+        return self._patiently(lambda: self._within("BEGIN IMMEDIATE", work))
+
+    def compact(self) -> None:
+        self._patiently(lambda: self._connection.execute("VACUUM"))
+
+    def close(self) -> None:
+        with self._turn:
+            self._connection.close()
+
+    def _within(self, begin: str, work: Callable[[Cursor], T]) -> T:
+        self._connection.execute(begin)
+        try:
+            answer = work(SqliteCursor(self._connection))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk has ended it already
+                self._connection.execute("ROLLBACK")
+            raise
+        return answer
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """Try until nobody else is writing; nobody is told of locks."""
+        began = time.monotonic()
+        while True:
+            try:
+                with self._turn, self._explained():
+                    return work()
+            except _BusyError:
+                waited = time.monotonic() - began
+                if waited > WAIT_SECONDS:
+                    raise StoreError(
+                        f"another process has been writing to {self.path} for {waited:.0f} s: wait for it, or give"
+                        " another file with --store; everything so far is kept"
+                    ) from None
+                log.warning("another process is writing to %s: waiting for it since %.0f s", self.path, waited)
+
+    def _prepare(self) -> None:
+        """Make, recognise or bring up to date; several processes may come here at once."""
+        with self._explained():
+            self._connection.create_function("now_seconds", 0, time.time)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+        self.write(self._migrated)
+        with self._explained():
+            self._write_ahead()
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _migrated(self, cursor: Cursor) -> None:
+        application, version = (cursor.run(f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version"))
+        tables = cursor.run("SELECT count(*) FROM sqlite_master")[0][0]
+        if application != APPLICATION and (application or version or tables):
+            raise StoreError(f"{self.path} is another program's database: give another file")
+        if migrate(cursor, version, str(self.path)):
+            cursor.run(f"PRAGMA application_id = {APPLICATION}")
+            cursor.run(f"PRAGMA user_version = {SCHEMA}")
+
+    def _write_ahead(self) -> None:
+        """Let readers and a writer work at once; where others hold the file now, whoever comes next does it."""
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what is wrong with the file in one line."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, OverflowError) as error:
+            code = getattr(error, "sqlite_errorcode", None) or 0
+            if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise _BusyError from error
+            if code & 0xFF in (sqlite3.SQLITE_FULL, IO_ERROR):
+                raise StoreError(
+                    f"the store {self.path} cannot be written ({error}): free some space on its disk; everything so"
+                    " far is kept, and the same command goes on"
+                ) from error
+            raise StoreError(f"the store {self.path} cannot be used ({error}): give another file") from error
+
+
+class _BusyError(Exception):
+    """Somebody else is writing."""

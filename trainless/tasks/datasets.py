@@ -1,0 +1,188 @@
+"""CIFAR-10 from the data directory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.task import PartName, Task
+from trainless.tasks.assemble import assemble
+from trainless.tasks.numpy_files import arrays_of, parts_of
+from trainless.tasks.paths import data_directory, missing
+from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.split import stratified
+
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+BINARY = "cifar-10-batches-bin"
+RECORD = 1 + 3 * 32 * 32  # a label and the three colour planes
+
+
+def cifar10(*, seed: int = 0) -> Task:
+    """CIFAR-10 (Krizhevsky 2009): photographs of 32×32 in 10 classes.
+
+    Reads ``cifar10.npz`` or the official binary version; else the 4,000 lossless images of
+    ``cifar10_subset.npz``, whose test images were JPEG and are left out: a test part is cut off instead.
+
+    Args:
+        seed: Of the split, for the parts that the file lacks.
+    """
+    folder = data_directory() / "cifar10"
+    if (folder / BINARY).is_dir():
+        return _task(_binary(folder / BINARY), seed)
+    if (folder / "cifar10.npz").is_file():
+        return _task(parts_of(arrays_of(folder / "cifar10.npz")), seed)
+    if (folder / "cifar10_subset.npz").is_file():
+        notes = ("a subset of 4,000 training images, split here; its lossy test images are left out",)
+        return _task(parts_of(arrays_of(folder / "cifar10_subset.npz")), seed, notes)
+    raise missing("CIFAR-10", "www.cs.toronto.edu/~kriz/cifar.html (binary version)", f"its folder {BINARY}", folder)
+
+
+def _task(given: dict[PartName, Samples], seed: int, notes: tuple[str, ...] = ()) -> Task:
+    if "train" not in given:
+        raise InputError("the CIFAR-10 file lacks train_images and train_labels: get it again")
+    return assemble("cifar10", given, Reading(dims=2, seed=seed), CIFAR10_CLASSES, notes)
+
+
+def _binary(folder: Path) -> dict[PartName, Samples]:
+    train = [_records(folder / f"data_batch_{batch}.bin") for batch in range(1, 6)]
+    test = _records(folder / "test_batch.bin")
+    x, y = (np.concatenate([batch[part] for batch in train]) for part in range(2))
+    return {"train": Samples(x, y), "test": Samples(*test)}
+
+
+def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    raw = np.fromfile(path, np.uint8) if path.is_file() else np.empty(0, np.uint8)
+    if not len(raw) or len(raw) % RECORD:
+        raise InputError(f"{path.name} of CIFAR-10 is missing or incomplete: unpack the binary version again")
+    rows = raw.reshape(-1, RECORD)
+    return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0]
+
+
+MEDMNIST_CLASSES = {
+    "breastmnist": ("malignant", "normal or benign"),
+    "pneumoniamnist": ("normal", "pneumonia"),
+    "adrenalmnist3d": ("normal", "hyperplasia"),
+}
+
+
+def medmnist(name: str, *, label: str | int = "") -> Task:
+    """A MedMNIST set (Yang et al. 2023, CC BY 4.0) with its own split.
+
+    Args:
+        name: The file's name without ``.npz``, such as ``breastmnist`` or ``bloodmnist_64``.
+        label: The column, for sets with several labels (``chestmnist``).
+    """
+    if not re.fullmatch(r"\w+", name):
+        raise InputError(f"medmnist:{name} was given; expected a set's name such as medmnist:bloodmnist")
+    folder = data_directory() / "medmnist"
+    paths = [folder / f"{name}.npz", folder / f"{name}_rebuilt.npz"]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise missing(f"MedMNIST's {name}", "medmnist.com (files on Zenodo)", f"{name}.npz", folder)
+    given = parts_of(arrays_of(path))
+    if set(given) != {"train", "valid", "test"}:
+        raise InputError(f"{path.name} lacks train_images, val_images or test_images with labels: get it again")
+    solid = name.split("_")[0].endswith("3d")
+    channels = "last" if given["train"].x.ndim == (5 if solid else 4) else "none"
+    reading = Reading(dims=3 if solid else 2, channels=channels, label=label)
+    notes = [f"read from {path.name}, a rebuilt copy of the set"] if path.stem != name else []
+    return assemble(name, given, reading, MEDMNIST_CLASSES.get(name.removesuffix("_rebuilt"), ()), notes)
+
+
+RHYTHMS = ("N", "A", "O", "~")  # normal, atrial fibrillation, other, too noisy
+
+
+@dataclass(frozen=True, eq=False)
+class Recordings:
+    """Signals one after the other, where each begins, its rhythm (index into RHYTHMS) and its name."""
+
+    signal: Array
+    offsets: Array
+    labels: Array
+    records: Array
+
+
+def cinc2017(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
+    """Short single-lead ECG at 300 Hz (Clifford et al. 2017, ODC-By): windows in 4 classes, split by record.
+
+    Records are split first, stratified by rhythm, and windows are cut afterwards, so that no record is in two
+    parts. ``groups`` of each part hold the record's name.
+
+    Args:
+        length: Samples of one window.
+        stride: Samples from one window's start to the next.
+        seed: Of the split.
+    """
+    if length < 1 or stride < 1:
+        raise InputError(f"length={length} and stride={stride} were given; expected at least 1")
+    recordings = _recordings(data_directory() / "ecg2017")
+    long = np.flatnonzero(np.diff(recordings.offsets) >= length)
+    if not len(long):
+        raise InputError(f"length={length} was given, but no record is that long")
+    names: tuple[PartName, ...] = ("train", "valid", "test")
+    parts = [long[index] for index in stratified(recordings.labels[long], seed)]
+    given = {name: _windows(recordings, part, length, stride) for name, part in zip(names, parts, strict=True)}
+    short = len(recordings.labels) - len(long)
+    notes = [f"{short} records shorter than {length} samples are left out"] if short else []
+    return assemble("cinc2017", given, Reading(dims=1, kind="multiclass"), RHYTHMS, notes)
+
+
+def _windows(recordings: Recordings, chosen: Array, length: int, stride: int) -> Samples:
+    x, y, groups = [], [], []
+    for index in chosen:
+        signal = recordings.signal[recordings.offsets[index] : recordings.offsets[index + 1]]
+        cut = np.lib.stride_tricks.sliding_window_view(signal, length)[::stride]
+        x.append(cut)
+        y += [recordings.labels[index]] * len(cut)
+        groups += [recordings.records[index]] * len(cut)
+    return Samples(np.concatenate(x), np.array(y), np.array(groups))
+
+
+def _recordings(folder: Path) -> Recordings:
+    subset = folder / "cinc2017_subset1500.npz"
+    if (folder / "training2017").is_dir():
+        return _official(folder / "training2017")
+    if subset.is_file():
+        arrays = arrays_of(subset)
+        return Recordings(arrays["signal"], arrays["offsets"], _codes(arrays["labels"]), arrays["records"])
+    raise missing(
+        "the CinC 2017 ECG set",
+        "physionet.org (Challenge 2017, training2017.zip)",
+        "its folder training2017 (with REFERENCE.csv)",
+        folder,
+    )
+
+
+def _official(folder: Path) -> Recordings:
+    """The challenge's own files: one MATLAB file per record and a table of rhythms without a header."""
+    import pandas as pd
+    from scipy.io import loadmat
+
+    table = next((path for path in sorted(folder.glob("REFERENCE*.csv"), reverse=True)), None)
+    if table is None:
+        raise InputError(f"{folder.name} has no REFERENCE.csv: unpack training2017.zip again")
+    rows = pd.read_csv(table, header=None, names=["record", "label"], dtype=str)
+    signals = []
+    for record in rows["record"]:
+        path = folder / f"{Path(record).name}.mat"
+        try:
+            signals.append(loadmat(path)["val"].reshape(-1).astype(np.int16))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"record {path.name} is missing or cannot be read: unpack training2017.zip again"
+            ) from error
+    offsets = np.concatenate([[0], np.cumsum([len(signal) for signal in signals])])
+    return Recordings(
+        np.concatenate(signals), offsets, _codes(rows["label"].to_numpy(str)), rows["record"].to_numpy(str)
+    )
+
+
+def _codes(labels: Array) -> Array:
+    wrong = np.setdiff1d(labels, RHYTHMS)
+    if len(wrong):
+        raise InputError(f"the CinC 2017 labels have {str(wrong[0])!r}; expected {', '.join(RHYTHMS)}")
+    return np.array([RHYTHMS.index(label) for label in labels.tolist()])

@@ -1,0 +1,160 @@
+"""Tasks from ``.npz`` files: MedMNIST's layout, ``x``/``y``, or ``x_train``/``y_train``."""
+
+from __future__ import annotations
+
+import os
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from trainless.core.errors import InputError
+from trainless.core.task import PartName, Task
+from trainless.tasks.assemble import assemble
+from trainless.tasks.reading import Array, Reading, Samples, Source
+from trainless.tasks.table import complete, read_table
+
+SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
+LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
+BEGINNINGS = (b"PK", b"\x93N", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # zip, one array, pickles
+BROKEN = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, tokenize.TokenError),
+    *(RecursionError, MemoryError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
+)
+
+
+@contextmanager
+def reading_numpy(path: Path) -> Iterator[None]:
+    """Turn numpy's errors about a file into one line; files with pickled objects are refused, never loaded."""
+    try:
+        yield
+    except (ValueError, *BROKEN) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "pickle" in reason.lower() or "Python objects" in reason:
+            raise InputError(
+                f"{path.name} holds pickled Python objects, which could run code and are never loaded: save plain"
+                " arrays of numbers or strings with numpy.savez"
+            ) from error
+        raise InputError(
+            f"{path.name} cannot be read ({reason}): it may be incomplete; get or save it again"
+        ) from error
+
+
+def arrays_of(path: Path) -> dict[str, Array]:
+    """All arrays of an ``.npz`` file by their names."""
+    with reading_numpy(path):
+        if path.stat().st_size == 0:
+            raise InputError(f"{path.name} is empty: get or save it again")
+        with path.open("rb") as file:
+            start = file.read(2)
+            file.seek(0)
+            if not start.startswith(BEGINNINGS):
+                raise InputError(f"{path.name} is not a readable .npz: save arrays with numpy.savez, or get it again")
+            _require_room(path)
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise InputError(f"{path.name} is a single array, not an archive: call it .npy")
+            found = {name: archive[name] for name in archive.files}
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path.name} holds {name!r}, which is no array: save arrays with numpy.savez")
+    return found
+
+
+def _require_room(path: Path) -> None:
+    """Refuse an archive that would be larger than the memory once it is unpacked."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        needed = sum(member.file_size for member in archive.infolist())
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InputError(
+            f"{path.name} would take {needed / 1e9:,.1f} GB unpacked, but this machine has {there / 1e9:,.1f} GB: save"
+            " the inputs as .npy, which is never read as a whole"
+        )
+
+
+def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:
+    """A task from an ``.npz`` file.
+
+    Args:
+        path: The file: ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally
+            ``groups``, or the same with ``_train``, ``_val`` and ``_test`` behind;
+            ``class_names`` may name the classes.
+        reading: What the user forces.
+        name: What to call it; the file's name otherwise.
+    """
+    arrays = arrays_of(path)
+    given = parts_of(arrays)
+    if "train" not in given:
+        raise InputError(
+            f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected train_images and"
+            " train_labels (with val_… and test_…), x and y, or x_train and y_train"
+        )
+    names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
+    return assemble(name or path.stem, given, reading, names)
+
+
+def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
+    """The parts that the arrays' names tell."""
+    lower = {name.lower(): array for name, array in arrays.items()}
+    if "x" in lower and "y" in lower:
+        return {"train": Samples(lower["x"], lower["y"], lower.get("groups"))}
+    found: dict[PartName, Samples] = {}
+    for part, spellings in SPELLINGS.items():
+        for spelling in spellings:
+            for layout in LAYOUTS:
+                x, y, groups = layout.format(part=spelling).split()
+                if x in lower and y in lower:
+                    found[part] = Samples(lower[x], lower[y], lower.get(groups))
+    return found
+
+
+def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "", name: str = "") -> Task:
+    """A task from an ``.npy`` file, which is mapped and never read as a whole.
+
+    Args:
+        path: Inputs whose first axis counts the samples; without ``labels`` a table whose last column is the label.
+        reading: What the user forces.
+        labels: An ``.npy`` file of labels, or a CSV with one column.
+        groups: The same for groups.
+        name: What to call it; the file's name otherwise.
+    """
+    x = mapped(path)
+    who = _column(Path(groups)) if groups else None
+    if labels:
+        samples = Samples(x, _column(Path(labels)), who)
+        return assemble(name or path.stem, {"train": samples}, reading, source=Source("npy"))
+    if x.ndim != 2 or x.shape[1] < 2:
+        raise InputError(
+            f"{path.name} has shape {x.shape} and no labels: give labels=FILE (.npy or one-column .csv), or a table"
+            " of signals whose last column is the label"
+        )
+    notes = ["the last column was read as the label"]
+    samples = Samples(x[:, :-1], np.array(x[:, -1]), who)
+    source = Source("npy", label_last=True)
+    return assemble(name or path.stem, {"train": samples}, reading, notes=notes, source=source)
+
+
+def mapped(path: Path) -> Array:
+    """The array of an ``.npy`` file, memory-mapped."""
+    with reading_numpy(path):
+        if path.stat().st_size == 0:
+            raise InputError(f"{path.name} is empty: get or save it again")
+        return np.lib.format.open_memmap(path, mode="r")
+
+
+def _column(path: Path) -> Array:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}: expected one label or group per sample, as .npy or .csv")
+    if path.suffix == ".npy":
+        return np.array(mapped(path))
+    table = read_table(path)
+    if table.shape[1] != 1:
+        raise InputError(f"{path.name} has {table.shape[1]} columns; expected one, with its name in the first line")
+    return complete(table.iloc[:, 0], "label or group", path)

@@ -1,0 +1,241 @@
+"""What the page asks for, as plain data: texts without odd signs, and numbers as strict JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.text import printable
+from trainless.report import draw
+from trainless.searchers.searcher import Json, number
+from trainless.ui.progress import MEANINGS, Progress, Reader
+from trainless.ui.run_list import Desk
+from trainless.ui.table import Kept, Limit, Places, best_so_far, chosen, ordered, points
+
+MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
+
+
+def clean(value: Any) -> Any:
+    r"""Plain data with printable texts, and numbers that JSON knows.
+
+    Example:
+        >>> clean({"a": (math.nan, "x\x1b")})
+        {'a': [None, 'x�']}
+    """
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, bool) or value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return {printable(str(key)): clean(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(part) for part in value]
+    return printable(str(value))
+
+
+def listed(desk: Desk) -> Json:
+    """All runs with how far they are; one that cannot be read says why. What was skipped is named too."""
+    runs = []
+    for name in desk.shelf.names():
+        try:
+            with desk.reading(name) as reader:
+                runs.append(_brief(desk, name, reader))
+        except TrainlessError as error:
+            runs.append({"id": name, "problem": printable(str(error))})
+    return {"title": printable(desk.shelf.title), "runs": runs, "skipped": clean(desk.shelf.skipped())}
+
+
+def _brief(desk: Desk, name: str, reader: Reader) -> Json:
+    best, settings = reader.best(), reader.settings
+    task = settings.get("task")
+    return {
+        "id": name,
+        "kind": reader.kind,
+        "what": clean(str(settings.get("searcher") or settings.get("ranking") or "")),
+        "task": clean(str(task.get("name", "") if isinstance(task, Mapping) else task or "")),
+        "space": clean(str(settings.get("space", ""))),
+        "progress": told(reader.progress()),
+        "best": None if best is None else clean(best._asdict()),
+        "failures": reader.failures.total,
+        "report": desk.shelf.report_written(name) > 0,
+    }
+
+
+def told(progress: Progress) -> Json:
+    """A progress as JSON."""
+    stages = [vars(stage) for stage in progress.stages]
+    found: Json = clean({**vars(progress), "stages": stages, "meaning": MEANINGS[progress.state]})
+    return found
+
+
+def about(desk: Desk, name: str) -> Json:
+    """One run: how far it is, its settings and its columns; ``version`` changes with its table."""
+    with desk.reading(name) as reader:
+        table = reader.table()
+        columns = [{"name": column.name, "up": column.higher_is_better} for column in table.columns]
+        return {
+            **_brief(desk, name, reader),
+            "columns": clean(columns),
+            "named": bool(table.names),
+            "ranked": table.ranked,
+            "rows": len(table),
+            "version": _version(reader),
+            "curves": [column.name for column in table.columns if reader.told(column.name)[0]],
+            "settings": [list(pair) for pair in _flat(clean(reader.settings), ("decisions", "format")).items()],
+            "drawn": reader.space is not None,
+            "below": [each for each in desk.shelf.names() if each.startswith("" if name == "." else f"{name}/")]
+            if reader.kind == "design"
+            else [],
+        }
+
+
+def _version(reader: Reader) -> str:
+    progress = reader.progress()
+    return f"{len(reader.table())} {progress.done} {progress.changed} {progress.state}"
+
+
+def rows(
+    desk: Desk,
+    name: str,
+    *,
+    words: str = "",
+    kept: Kept = "all",
+    limits: Sequence[Limit] = (),
+    by: str = "",
+    descending: bool = False,
+    offset: int = 0,
+    count: int = 50,
+) -> Json:
+    """A page of the candidates that a filter leaves."""
+    with desk.reading(name) as reader:
+        table = reader.table()
+        places = ordered(table, chosen(table, words, kept, limits), by, descending=descending)
+        page = places[offset : offset + min(count, MOST_ROWS)].tolist()
+        found = [
+            {
+                "rank": place + 1 if table.ranked else None,
+                "name": table.names[place] if table.names else "",
+                "arch": table.archs[place],
+                "values": table.values[place].tolist(),
+                "status": table.status[place],
+            }
+            for place in page
+        ]
+        return {"rows": clean(found), "left": len(places), "all": len(table)}
+
+
+def scattered(
+    desk: Desk, name: str, x: str, y: str, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()
+) -> Json:
+    """The points of a plane."""
+    with desk.reading(name) as reader:
+        table = reader.table()
+        left: Places = chosen(table, words, kept, limits)
+        wanted = set(left.tolist())
+        places = [place for place in points(table, x, y, MOST_POINTS).tolist() if place in wanted]
+        across, up = table.column(x), table.column(y)
+        found = [[float(across[at]), float(up[at]), table.archs[at], at] for at in places]
+        return {"points": clean(found), "all": len(left), "ranked": table.ranked}
+
+
+def failed(desk: Desk, name: str) -> Json:
+    """Failures by reason, and the last of them, newest first."""
+    with desk.reading(name) as reader:
+        failures = reader.failures
+        reasons = [{"column": c, "reason": r, "times": n} for (c, r), n in failures.reasons.most_common(100)]
+        last = [failure._asdict() for failure in reversed(failures.last)][:MOST_FAILURES]
+        return {"total": failures.total, "reasons": clean(reasons), "last": clean(last)}
+
+
+def curve(desk: Desk, name: str, column: str) -> Json:
+    """How a column's best improved."""
+    with desk.reading(name) as reader:
+        values, up = reader.told(column)
+        return {"points": clean(best_so_far(values, up)), "up": up}
+
+
+def drawing(desk: Desk, name: str, arch: str) -> str:
+    """An architecture as SVG.
+
+    Raises:
+        InputError: It cannot be drawn, with the reason.
+    """
+    with desk.reading(name) as reader:
+        space = reader.space
+    if space is None:
+        raise InputError(
+            "the space is code of the user's own, which is not run here: trainless show draws it where it is named"
+        )
+    try:
+        return draw.svg(space, space.parse(arch), compact=True)
+    except TrainlessError as error:
+        raise InputError(f"{arch[:80]!r} cannot be drawn ({error})") from error
+
+
+def compared(desk: Desk, names: Sequence[str]) -> Json:
+    """Runs beside each other: numbers, settings that differ, columns in common, and how much their best agree."""
+    if not 2 <= len(names) <= 8:
+        raise InputError(f"{len(names)} runs were given; expected 2 to 8 to compare")
+    parts = []
+    for name in names:
+        with desk.reading(name) as reader:
+            table = reader.table()
+            first = ordered(table, chosen(table))[:TOP].tolist() if table.ranked else []
+            part = {
+                "archs": set(table.archs),
+                "top": [table.archs[place] for place in first],
+                "columns": {column.name: column.higher_is_better for column in table.columns},
+                "settings": clean(reader.settings),
+                "brief": _brief(desk, name, reader),
+            }
+            part["curves"] = {each: best_so_far(*_sound(reader.told(each))) for each in part["columns"]}
+            parts.append(part)
+    shared = [name for name in parts[0]["columns"] if all(part["curves"].get(name) for part in parts)]
+    return {
+        "runs": [part["brief"] for part in parts],
+        "settings": _side_by_side([part["settings"] for part in parts]),
+        "columns": clean([{"name": name, "up": parts[0]["columns"][name]} for name in shared]),
+        "curves": clean([{name: part["curves"][name] for name in shared} for part in parts]),
+        "top": [[len(set(one["top"]) & set(other["top"])) for other in parts] for one in parts],
+        "shared": [[len(one["archs"] & other["archs"]) for other in parts] for one in parts],
+        "tops": TOP,
+    }
+
+
+def _sound(told_values: tuple[list[float], bool]) -> tuple[list[float], bool]:
+    values, up = told_values
+    return [value if math.isfinite(value) else math.nan for value in values], up
+
+
+def _side_by_side(settings: Sequence[Json]) -> list[Json]:
+    """Every setting of every run; those that differ first."""
+    flat = [_flat(each, ("decisions", "format", "sessions", "plan")) for each in settings]
+    names = list(dict.fromkeys(name for each in flat for name in each))
+    found = [{"name": name, "values": [each.get(name, "–") for each in flat]} for name in names]
+    lines = [{**line, "differs": len(set(line["values"])) > 1} for line in found]
+    return sorted(lines, key=lambda line: not line["differs"])
+
+
+def _flat(settings: Mapping[str, Any], left_out: Sequence[str] = (), before: str = "") -> dict[str, str]:
+    """Settings within settings by their path, as people read them.
+
+    Example:
+        >>> _flat({"task": {"name": "digits"}, "limits": {}, "seeds": [0, 1], "format": 1}, ["format"])
+        {'task: name': 'digits', 'limits': '–', 'seeds': '0, 1'}
+    """
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if name in left_out:
+            continue
+        if isinstance(value, list) and any(isinstance(part, Mapping) for part in value):
+            value = {str(place): part for place, part in enumerate(value, start=1)}
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, (), f"{before}{name}: ")
+            continue
+        said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        found[f"{before}{name}"] = "–" if value in (None, "", [], {}) else said
+    return found
