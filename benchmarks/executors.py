@@ -27,10 +27,10 @@ from typing import Any
 
 import torch
 
+from trainless.core.arch import Proposal
 from trainless.execution.engine import Engine, Executor, executor_for
 from trainless.execution.local import Processes
 from trainless.scoring.measures import Outcome
-from trainless.searchers.searcher import Proposal
 
 SPACE = ("--space", "nb201", "--space-args", "channels=16,cells=2", "--batch", "32")
 ADOPT = 36  # Linux: processes whose parent has ended become children of this one

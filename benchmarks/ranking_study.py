@@ -24,11 +24,12 @@ from trainless.bench.figures import bars, scatter
 from trainless.bench.score_file import read_scores
 from trainless.bench.score_library import COUNTS, Evidence, column_of, places, truth
 from trainless.bench.weighted_order import sample_of
+from trainless.core.ranks import average_ranks
 from trainless.core.task import Task
 from trainless.proxies.proxy import registry as proxies
 from trainless.rankings import Consensus, RankProduct
 from trainless.rankings import registry as rankings
-from trainless.rankings.products import Lexicographic, average_ranks
+from trainless.rankings.products import Lexicographic
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 

@@ -20,7 +20,7 @@ from benchmarks.members import pack
 from benchmarks.render_clinical import RESULTS, TASKS
 from benchmarks.teacup import OWN, RANKINGS, archs_of, composite, swept
 from benchmarks.teacup_report import compared
-from trainless.designs.verdict import plain
+from trainless.core.files import strict
 from trainless.rankings import ranking
 
 
@@ -50,7 +50,7 @@ def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:
     ours = {name: composite(file, archs, 0, name) for name in RANKINGS}
     values = {name: ours.get(name, np.array(held["values"][name])) for name in held["values"]}
     values = {name: np.array(each, np.float64) for name, each in values.items()}  # null is NaN
-    said: dict[str, Any] = plain(compared(held["truth"], values))
+    said: dict[str, Any] = strict(compared(held["truth"], values))
     return said
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from trainless.core.arch import Proposal
 from trainless.core.task import Task
 from trainless.execution.limits import keep_warm
 from trainless.runs.loop import Loop
@@ -28,7 +29,7 @@ from trainless.runs.search import search
 from trainless.scoring.measures import ByFunction, ByProxies, Outcome
 from trainless.scoring.request import select
 from trainless.searchers import registry
-from trainless.searchers.searcher import Proposal, Told
+from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget
 from trainless.spaces import space as find_space
 from trainless.spaces.nb201 import NasBench201

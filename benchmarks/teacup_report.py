@@ -12,8 +12,8 @@ from scipy.stats import betabinom
 
 from trainless.bench.correlation import spearman
 from trainless.bench.weighted_order import sample_of
+from trainless.core.files import strict
 from trainless.core.target import Target
-from trainless.designs.verdict import plain
 from trainless.learn.conformal import fit_sets, quantile
 from trainless.learn.deferral import fit_deferral
 from trainless.learn.ensemble import average, vote, votes
@@ -62,7 +62,7 @@ def judge(task: str, jobs: Sequence[Json], arrays: Arrays, rankings: Mapping[str
         found["against_single"] = {
             name: against(said[name], said["single"], y["test"]) for name in ("searched", *SEARCHES) if name in said
         }
-    return dict(plain(found))
+    return dict(strict(found))
 
 
 def group_of(members: Floats, y: Floats) -> Json:

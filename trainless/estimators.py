@@ -30,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from trainless.core.errors import TrainlessError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
+from trainless.core.types import Array
 from trainless.designs.pipeline import design
 from trainless.designs.settings import Preset
 from trainless.learn.files import load_predictor
@@ -37,7 +38,6 @@ from trainless.learn.predictor import Prediction, Predictor
 from trainless.tasks.split import stratified
 from trainless.tasks.statistics import moments
 
-Array = npt.NDArray[Any]
 VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
 LEAST = 8  # values along the only axis of a row
 

@@ -14,12 +14,12 @@ import pytest
 
 from benchmarks.render_search import OVERHEAD, PAGE, RESULTS, page
 from trainless.bench.simulation import Arena, Trace, curve, simulate, simulate_runs, summary
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.hyperband import Bohb
 from trainless.searchers.random import Random
 from trainless.searchers.reinforce import Reinforce
-from trainless.searchers.searcher import Proposal
 from trainless.searchers.stopping import Budget
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201

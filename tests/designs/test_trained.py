@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainless.core.arch import Proposal
 from trainless.designs.training import by_training
 from trainless.learn.recipe import recipe
 from trainless.runs.search import search
-from trainless.searchers.searcher import Proposal
 from trainless.spaces import space
 from trainless.tasks import task
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.scoring.measures import Outcome
-from trainless.searchers.searcher import Proposal
 
 
 @dataclass

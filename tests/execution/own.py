@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainless.bench.plan import open_proxies
+from trainless.core.arch import Proposal
 from trainless.core.task import Task
 from trainless.execution.engine import Executor
 from trainless.scoring.measures import ByProxies, Outcome
-from trainless.searchers.searcher import Proposal
 from trainless.spaces.custom import load
 
 OWN = """

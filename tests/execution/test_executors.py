@@ -17,6 +17,7 @@ import torch
 from tests.execution.faulty import gone
 from tests.execution.hostile import Hostile, Sum
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.execution.engine import Engine, Executor, InProcess
@@ -28,7 +29,6 @@ from trainless.scoring.measures import ByFunction, ByProxies, Outcome
 from trainless.scoring.request import select
 from trainless.searchers import registry as searchers
 from trainless.searchers.evolution import Evolution
-from trainless.searchers.searcher import Proposal
 from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
 

@@ -12,9 +12,9 @@ import pytest
 from tests.execution.faulty import gone
 from tests.execution.hostile import Hostile
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.execution.engine import Engine
-from trainless.searchers.searcher import Proposal
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 

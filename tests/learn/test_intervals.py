@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from trainless.cli.design import lines_of
+from trainless.core.files import strict
 from trainless.core.target import Target
-from trainless.designs.verdict import plain
 from trainless.learn.intervals import MEANS, SHARES, auc_bounds, balanced_accuracy_bounds, f1_macro_bounds
 from trainless.learn.metrics import bootstrap, evaluate
 
@@ -97,6 +97,6 @@ def test_draws_that_agree_have_no_bounds() -> None:
 def test_what_a_user_reads() -> None:
     found = {"samples": 4, "ensemble": evaluate(Target("binary", 2), Y, RIGHT), "main": "accuracy"}
     found["members_mean"] = dict.fromkeys(found["ensemble"], 1.0)  # type: ignore[arg-type]
-    said = "\n".join(lines_of(plain(found)))
+    said = "\n".join(lines_of(strict(found)))
     assert "1.000 [0.398, 1.000]" in said  # Clopper & Pearson's for four of four
     assert "[1.000, 1.000]" not in said

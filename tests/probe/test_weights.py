@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from trainless.core.seeds import generator
 from trainless.core.target import Target
-from trainless.core.task import generator
 from trainless.probe.probe import Probe
 from trainless.probe.weights import Gaussian, Kaiming, Uniform, Weights
 from trainless.proxies.proxy import registry

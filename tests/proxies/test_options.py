@@ -21,6 +21,7 @@ from trainless.bench.judge_proxy import proxy_in_file
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.bench.tables import Table
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.parameters import parsed, written
 from trainless.core.target import Target
@@ -32,7 +33,6 @@ from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
 from trainless.proxies.zico import zico
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import select
-from trainless.searchers.searcher import Proposal
 from trainless.spaces.nb201 import NasBench201
 from trainless.store import store_at
 

@@ -29,7 +29,7 @@ from trainless.runs.search import search
 from trainless.runs.trajectory import read
 from trainless.searchers import registry
 from trainless.searchers.evolution import Evolution
-from trainless.searchers.searcher import Proposal
+from trainless.core.arch import (Proposal)
 from trainless.searchers.stopping import Budget
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201

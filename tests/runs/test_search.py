@@ -18,7 +18,8 @@ from trainless.runs.trajectory import Writer, fork, read, replay, state_line, st
 from trainless.core.units import quantity, seconds_of
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.history import HistoryEvolution
-from trainless.searchers.searcher import Proposal, Searcher
+from trainless.core.arch import (Proposal)
+from trainless.searchers.searcher import (Searcher)
 from trainless.searchers.stopping import Spent
 from trainless.spaces.nb201 import NasBench201
 

@@ -18,7 +18,8 @@ from trainless.scoring.measures import Outcome
 from trainless.runs.search import search
 from trainless.searchers import make, registry
 from trainless.searchers.assisted import WarmUp
-from trainless.searchers.searcher import Columns, Proposal
+from trainless.searchers.searcher import (Columns)
+from trainless.core.arch import (Proposal)
 from trainless.spaces import space
 from trainless.spaces.nb201 import NasBench201
 

@@ -15,7 +15,7 @@ from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_
 from trainless.runs.signals import Columns, Pointwise, Relative, Whole, scores_of, signal_for
 from trainless.store import SqliteStore
 from trainless.rankings import Lexicographic, LogSum, RankProduct, RankSum
-from trainless.searchers.searcher import Proposal
+from trainless.core.arch import (Proposal)
 from trainless.spaces.nb201 import NasBench201
 
 UP = {"a": True, "b": False}

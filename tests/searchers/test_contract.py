@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.searchers.toys import Parity, Toy
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.searchers import make, registry
-from trainless.searchers.searcher import Proposal, Told, reseeded
+from trainless.searchers.searcher import Told, reseeded
 from trainless.spaces.nb201 import NasBench201
 from trainless.testing.searchers import check_searcher
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.searchers.toys import Parity, Toy
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
+from trainless.core.ranks import dense_ranks, order, rank_sum
 from trainless.searchers.assisted import best_draw, best_mutation, best_neighbour, move_evolution, warm_evolution
 from trainless.searchers.evolution import Evolution, teg_evolution
 from trainless.searchers.fpnas import FpNas
@@ -23,9 +25,8 @@ from trainless.searchers.pareto import Nsga2, fronts
 from trainless.searchers.pmbga import Pmbga
 from trainless.searchers.policy import Adam, Policy, Reward, draw, most_probable
 from trainless.searchers.prune import Prune
-from trainless.searchers.ranks import dense_ranks, order, rank_sum
 from trainless.searchers.reinforce import Reinforce, teacup_reinforce, teg_reinforce
-from trainless.searchers.searcher import Proposal, Told
+from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget, Patience, Spent, diversity, entropy
 from trainless.spaces.moves import distance, neighbours
 from trainless.spaces.nb201 import NasBench201

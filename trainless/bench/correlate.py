@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainless.bench.score_file import ScoreFile, read_scores
-from trainless.bench.score_library import Column, Evidence, Floats, Mask, column_of, places
+from trainless.bench.score_library import Column, Evidence, column_of, places
 from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.bench.statistics import MEANINGS, Estimate, Evaluation, evaluate_all
 from trainless.bench.tables import Table
 from trainless.core.errors import InputError
+from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
 
 if TYPE_CHECKING:

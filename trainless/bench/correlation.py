@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.weighted_order import Counted, Floats, Ints, Order, Sample, added, order_of
+from trainless.bench.weighted_order import Counted, Floats, Order, Sample, added, order_of
+from trainless.core.types import Indices as Ints
 
 Signs: TypeAlias = npt.NDArray[np.float32]
 _ROWS = 256

@@ -9,9 +9,9 @@ from pathlib import Path
 from trainless.bench.journal import Journal
 from trainless.bench.plan import Plan
 from trainless.bench.worker import SWEPT, Job, Sweeping, failed
+from trainless.core.arch import Proposal
 from trainless.execution.engine import Engine, Executor
 from trainless.execution.local import Processes
-from trainless.searchers.searcher import Proposal
 
 FAREWELL = 20.0
 

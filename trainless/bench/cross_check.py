@@ -9,7 +9,7 @@ from trainless.bench.score_library import Evidence, Missing, truth
 from trainless.bench.sheet import Sheet, Value
 from trainless.bench.tables.peers import PEERS
 from trainless.bench.weighted_order import sample_of
-from trainless.core.scores import Floats
+from trainless.core.types import Floats
 
 PEER, TABLE = "suite-zero", "nb201"
 TITLE = "Suite-Zero's published scores beside ours, network by network"

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from trainless.bench.score_library import Floats
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 
 COLOUR, FAINT = "#1f4e79", "#9db7d1"
 

@@ -11,10 +11,11 @@ import numpy as np
 from trainless.bench.correlate import board, columns_of_sweep, stored_columns
 from trainless.bench.plan import Plan, open_proxies, proxy_in_file
 from trainless.bench.score_file import ScoreFile
-from trainless.bench.score_library import Column, Evidence, Mask, Missing, described, truth
+from trainless.bench.score_library import Column, Evidence, Missing, described, truth
 from trainless.bench.sheet import Sheet
 from trainless.bench.sweep import Progress, sweep
 from trainless.core.errors import InputError
+from trainless.core.types import Mask
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.bench.tables.table import Table
 from trainless.core.errors import InputError, UnknownName
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
+from trainless.core.types import Mask
 
 
 def everything(table: Table) -> Mask:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,12 @@ from trainless.bench.tables import table as open_table
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
+from trainless.core.types import Floats, Mask
 from trainless.rankings import Ranking
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")
 

@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.types import Floats, Indices
 from trainless.proxies.proxy import registry as proxies
 from trainless.searchers import registry as searchers
 from trainless.searchers.making import made, require_columns
-from trainless.searchers.searcher import Floats, Searcher, Told
+from trainless.searchers.searcher import Searcher, Told
 from trainless.searchers.stopping import Budget
 from trainless.spaces import space
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space
-
-Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +66,7 @@ class Arena:
 class Trace:
     """One simulated run: the evaluated rows in order, and the simulated seconds after each."""
 
-    rows: Rows
+    rows: Indices
     seconds: Floats
 
     def chosen(self, signal: Floats, within: float = np.inf) -> int:
@@ -178,7 +176,7 @@ def curve(traces: Sequence[Trace], arena: Arena, column: Floats, times: Floats) 
     return table
 
 
-def _best_so_far(values: Floats) -> Rows:
+def _best_so_far(values: Floats) -> Indices:
     """The place of the first highest value among the values up to each; NaN counts as −∞."""
     clean = np.where(np.isnan(values), -np.inf, values)
     highest = np.maximum.accumulate(clean)

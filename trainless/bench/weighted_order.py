@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from trainless.core.types import Indices
+
 Floats = npt.NDArray[np.floating[Any]]  # bootstrap draws are in single precision, which holds counts exactly
-Ints = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,9 @@ class Order:
         group: The group of each network, 0 for the best.
     """
 
-    best_first: Ints
-    starts: Ints
-    group: Ints
+    best_first: Indices
+    starts: Indices
+    group: Indices
 
     @property
     def untied(self) -> bool:
@@ -45,11 +46,11 @@ class Order:
         return bool((self.best_first[1:] > self.best_first[:-1]).all())
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> Indices:
         """The number of networks in each group."""
         return np.diff(self.starts, append=len(self.best_first))
 
-    def first(self, groups: int) -> Ints:
+    def first(self, groups: int) -> Indices:
         """The networks of the first groups."""
         return self.best_first[: self.starts[groups] if groups < len(self.starts) else None]
 
@@ -136,7 +137,7 @@ class Counted:
         return max(1, beyond)
 
 
-def added(weights: Floats, members: Ints, starts: Ints) -> Floats:
+def added(weights: Floats, members: Indices, starts: Indices) -> Floats:
     """The sum over each group of the rows of its members: groups × draws.
 
     Example:

@@ -12,6 +12,7 @@ import torch
 
 from trainless.bench.journal import Journal, Pair
 from trainless.bench.plan import Plan, open_proxies, open_space, open_task
+from trainless.core.arch import Proposal
 from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
 from trainless.core.text import message
@@ -21,7 +22,6 @@ from trainless.scoring.evaluate import evaluate
 from trainless.scoring.measures import Outcome
 from trainless.scoring.request import data_for, init_named
 from trainless.scoring.subjects import Member
-from trainless.searchers.searcher import Proposal
 from trainless.spaces.protocol import Space
 from trainless.store import Store, StoreError, store_at
 

@@ -27,7 +27,7 @@ def predict(
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case."""
     from trainless.cli.design import default_device
-    from trainless.designs.ensemble import one_thread
+    from trainless.core.seeds import one_thread
     from trainless.learn.drift import drift_warning
     from trainless.tasks.new import read_new
 

@@ -167,7 +167,7 @@ def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:
 def _print_json(found: Found, space: Space) -> None:
     import json
 
-    from trainless.searchers.searcher import number
+    from trainless.core.files import number
 
     top = [
         {

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainless.core.arch import is_region
-from trainless.searchers.searcher import Proposal
+from trainless.core.arch import Proposal, is_region
 
 if TYPE_CHECKING:
     from trainless.runs.loop import Loop

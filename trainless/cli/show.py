@@ -67,10 +67,10 @@ def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
         {'parameters': 11714, 'multiply-accumulates': 4481104, 'depth': 15, 'parameter tensors': 66}
     """
     from trainless.core.errors import InputError, TrainlessError, Unscorable
+    from trainless.core.seeds import seeded
     from trainless.core.text import one_line
     from trainless.probe.counts import count
     from trainless.probe.depth import depth
-    from trainless.scoring.subjects import seeded
     from trainless.spaces.protocol import Counted
 
     try:

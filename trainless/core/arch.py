@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard, cast
+
+from trainless.core.errors import InputError
 
 Arch: TypeAlias = tuple[int, ...]
 """One option index per decision: hashable, JSON, the key everywhere."""
@@ -70,3 +72,18 @@ def arch_of(region: Region) -> Arch:
         sizes = [len(part) for part in region]
         raise ValueError(f"a region with {sizes} open options per decision is not one arch")
     return tuple(next(iter(part)) for part in region)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate to evaluate, and with how much effort: 1 is full training, or no training at all for a proxy."""
+
+    candidate: Candidate
+    fidelity: float = 1.0
+
+    @property
+    def arch(self) -> Arch:
+        """The candidate, known to be an arch."""
+        if is_region(self.candidate):
+            raise InputError("a region was told to a searcher over architectures; only `prune` takes regions")
+        return cast(Arch, self.candidate)

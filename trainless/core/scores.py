@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import UnknownName
+from trainless.core.types import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 MACHINE = "this machine failed: "
 """How a status begins that says nothing of the candidate: another machine, or this one later, may give the score."""

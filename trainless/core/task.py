@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import InputError
+from trainless.core.seeds import generator
 from trainless.core.target import Target
+from trainless.core.types import Array
 
-Array = npt.NDArray[np.generic]
 PartName = Literal["train", "valid", "test"]
 
 
@@ -60,11 +61,6 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-def generator(seed: int, tag: str) -> torch.Generator:
-    """A generator that depends on the seed and on what it is for, and on nothing else."""
-    return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{tag}".encode()))
 
 
 @dataclass(frozen=True, eq=False)

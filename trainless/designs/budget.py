@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import torch
 
-from trainless.core.arch import Arch, Candidate, whole
+from trainless.core.arch import Arch, Candidate, Proposal, whole
 from trainless.core.errors import InputError
+from trainless.core.seeds import one_thread
 from trainless.core.task import Part, Task
 from trainless.designs.settings import prunings
 from trainless.execution.engine import InProcess
@@ -27,7 +27,6 @@ from trainless.learn.batches import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
 from trainless.scoring.measures import Measure
-from trainless.searchers.searcher import Proposal
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space, Supernet
 
@@ -115,12 +114,8 @@ def epoch_seconds(
     def timed(arch: Arch) -> float:
         return train(space.build(arch, task), small, once, device=device).history[-1].seconds
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         took = _repeated([partial(timed, arch) for arch in archs], most)
-    finally:
-        torch.set_num_threads(threads)
     seen = min(len(part), EPOCH)
     checked = 1 + len(valid) / (3 * seen)  # validation is a forward pass, a third of a step
     return float(np.mean(took)) * seen / len(few) * checked

@@ -9,13 +9,13 @@ from typing import Any
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.files import number, unnumber
 from trainless.core.task import Task
 from trainless.designs.settings import Trial
 from trainless.execution.engine import LOCAL, Engine
 from trainless.learn.files import VERSION, read_json, write_json
 from trainless.runs.leaderboard import Place
 from trainless.runs.search import Found, Watch, search
-from trainless.searchers.searcher import number, unnumber
 from trainless.spaces.protocol import Space
 
 RESULT = "result.json"

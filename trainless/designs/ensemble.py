@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from trainless.core.errors import InputError
+from trainless.core.files import strict
+from trainless.core.seeds import one_thread
 from trainless.core.task import PartName, Task
 from trainless.designs.candidates import Winner
 from trainless.designs.holdout import Held
 from trainless.designs.planning import Plan
 from trainless.designs.stages import BASELINE, Work
 from trainless.designs.training import Entry, Roster
-from trainless.designs.verdict import plain, single_verdict, verdict
+from trainless.designs.verdict import single_verdict, verdict
 from trainless.learn.files import VERSION, load_member, member_folder, save_predictor, write_json
 from trainless.learn.loop import Trained
 from trainless.learn.predictor import Prediction, Predictor, calibrate, run_part
@@ -69,7 +69,7 @@ def join(
         "test": judged,
         "spent": _spent(winners, loaded),
     }
-    write_json(work.folder / SUMMARY, plain(summary))
+    write_json(work.folder / SUMMARY, strict(summary))
 
 
 def _judged(work: Work, predictor: Predictor, groups: Sequence[str], loaded: Loaded) -> dict[str, Any] | None:
@@ -158,14 +158,3 @@ def _spent(winners: Sequence[Winner], loaded: Loaded) -> dict[str, Any]:
         "training_seconds": sum(training),
         "training_instead_seconds": evaluations * float(np.mean(training)),
     }
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, so that sums do not depend on the machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

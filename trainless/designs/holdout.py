@@ -13,11 +13,9 @@ from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
+from trainless.core.types import Floats, Index
 from trainless.learn.recipe import Recipe
 from trainless.tasks.split import grouped, stratified
-
-Index = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

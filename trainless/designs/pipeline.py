@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.files import strict
 from trainless.core.task import Task
 from trainless.core.units import budget_of, quantity, seconds_of
 from trainless.designs.ensemble import SUMMARY, join
@@ -27,7 +28,6 @@ from trainless.designs.settings import Preset, require_designable, require_promi
 from trainless.designs.settings import registry as presets
 from trainless.designs.stages import Progress, Work, elapsed, search_stage, train_stage
 from trainless.designs.stored import Carried
-from trainless.designs.verdict import plain
 from trainless.execution.engine import Engine
 from trainless.learn.files import load_predictor, read_json
 from trainless.learn.predictor import Predictor
@@ -231,7 +231,7 @@ def _asked(work: Work, space: str, space_args: Mapping[str, Any]) -> dict[str, A
         "task": {"name": work.task.name, "fingerprint": work.task.fingerprint},
         "space": space,
         "space_args": dict(space_args),
-        "preset": plain(dataclasses.asdict(wish.preset)),
+        "preset": strict(dataclasses.asdict(wish.preset)),
         "ranking": wish.ranking,
         "init": wish.init,
         "learn": wish.learn,

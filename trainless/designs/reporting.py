@@ -13,6 +13,7 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.files import unnumber
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.designs.candidates import RESULT
@@ -26,7 +27,6 @@ from trainless.report.pictures import CASES, shown_of
 from trainless.report.report import render
 from trainless.runs.folder import LEADERBOARD, read_configuration, replace
 from trainless.runs.trajectory import read_only, step_of
-from trainless.searchers.searcher import unnumber
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as find_space
 from trainless.spaces.protocol import Space

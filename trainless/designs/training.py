@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import Unscorable
+from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.designs.holdout import in_own_unit, scale_of, standardised
 from trainless.execution.engine import LOCAL, Engine, Executor, InProcess, executor_for
@@ -25,7 +26,6 @@ from trainless.learn.loop import train
 from trainless.learn.members import Member
 from trainless.learn.recipe import Recipe
 from trainless.scoring.measures import ByFunction, Outcome
-from trainless.searchers.searcher import Proposal
 from trainless.spaces.protocol import Space
 
 ATTEMPTS = 3  # how often a member that diverges is trained before it is given up
@@ -254,8 +254,7 @@ def by_training(space: Space, task: Task, recipe: Recipe, *, seed: int = 0, stor
     """
 
     def trained(arch: Arch, fidelity: float) -> float:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = space.build(arch, task)
         epochs = max(1, round(recipe.epochs * fidelity))
         result = train(net, task, dataclasses.replace(recipe, epochs=epochs), seed=seed)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from trainless.core.files import strict
 from trainless.core.task import Task
+from trainless.core.types import Floats, Json
 from trainless.learn.calibration import calibration_error
 from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
@@ -18,29 +19,6 @@ from trainless.learn.intervals import clopper_pearson
 from trainless.learn.metrics import Estimate, evaluate
 from trainless.learn.predictor import Prediction, Predictor, doubt
 from trainless.learn.uncertainty import ConfidenceCurve, confidence_curve
-
-Floats = npt.NDArray[np.float64]
-Json = dict[str, Any]
-
-
-def plain(value: Any) -> Any:
-    """Anything made of numbers as strict JSON: what is not finite is null.
-
-    Example:
-        >>> plain({"auc": Estimate(0.5, math.nan, 1.0)})
-        {'auc': {'value': 0.5, 'low': None, 'high': 1.0}}
-    """
-    if isinstance(value, Estimate):
-        return {name: plain(number) for name, number in vars(value).items()}
-    if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def draws_for(task: Task) -> int:
@@ -77,7 +55,7 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
         warning = drift_warning(predictor.drift, said.drift)
         found["drift"] = {**vars(warning), "text": str(warning)}
     found |= _values(predictor, said, y) if task.target.kind == "regression" else _classes(predictor, said, y)
-    return dict(plain(found))
+    return dict(strict(found))
 
 
 def _by_searcher(members: Floats, groups: Sequence[str], task: Task, y: npt.NDArray[Any]) -> Json:
@@ -149,4 +127,4 @@ def single_verdict(members: Floats, task: Task) -> Json:
     }
     if task.target.kind != "regression":
         found["confidence_curve"] = curve_json(confidence_curve(members, y))
-    return dict(plain(found))
+    return dict(strict(found))

@@ -11,11 +11,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
+from trainless.core.seeds import one_thread
 from trainless.scoring.measures import Measure, Outcome, guarded
-from trainless.searchers.searcher import Proposal
 
 ENGINES = ("local", "ray")
 
@@ -136,12 +135,8 @@ class InProcess:
     def next(self) -> tuple[int, Outcome]:
         """Measure the oldest."""
         ticket, proposal = self._waiting.popleft()
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             return ticket, guarded(self._measure, proposal)
-        finally:
-            torch.set_num_threads(threads)
 
     def close(self, *, now: bool = False) -> None:
         """Close the measure."""

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from trainless.core.arch import Proposal
 from trainless.core.processes import kill_group
 from trainless.execution import fork_server as nursery
 from trainless.execution import limits
@@ -20,7 +21,6 @@ from trainless.execution.gpu_sharing import shared_gpu
 from trainless.execution.pool import Crew
 from trainless.execution.worker import Outlet, cores, pack, serve
 from trainless.scoring.measures import Measure, Outcome
-from trainless.searchers.searcher import Proposal
 
 FAREWELL_SECONDS = 5.0
 WATCH_SECONDS = 0.05  # between two looks at the workers' memory

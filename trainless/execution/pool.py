@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.execution.engine import Engine
 from trainless.scoring.measures import Measure, Outcome, failed
-from trainless.searchers.searcher import Proposal
 
 ATTEMPTS = 2  # how often a candidate may end its worker before it is given up
 START_FAILURES = 3

@@ -19,13 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.text import one_line
 from trainless.execution.engine import Engine
 from trainless.execution.pool import Crew
 from trainless.execution.worker import Luggage, answer, pack, settle
 from trainless.scoring.measures import Measure, Outcome
-from trainless.searchers.searcher import Proposal
 
 PATIENCE_SECONDS = 1.0
 CONNECT_SECONDS = 5.0

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import one_line, printable
 from trainless.core.user_files import load_text, loaded_files
@@ -26,7 +27,6 @@ from trainless.execution import limits
 from trainless.execution.fork_server import ONE_THREAD, deaf_to_interrupts, follow_parent
 from trainless.execution.limits import keep_warm
 from trainless.scoring.measures import Measure, Outcome, guarded
-from trainless.searchers.searcher import Proposal
 
 PORTION = 1 << 16
 LONGEST = 2000  # characters of a line

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from trainless.core.errors import InputError
-from trainless.core.task import PartName, Rows, Task, generator
+from trainless.core.seeds import generator
+from trainless.core.task import PartName, Rows, Task
+from trainless.core.types import Index
 from trainless.learn.recipe import Augmentation
 
 
@@ -98,7 +99,6 @@ def _moved(x: Tensor, axis: int, flips: bool, reach: int, source: torch.Generato
 
 HELD_BYTES = 2**31  # inputs up to this size are kept whole on the device
 EPOCH = 2**20  # samples of an epoch at most: larger sets are drawn from, anew in every epoch
-Index = npt.NDArray[np.int64]
 
 
 class Feed:

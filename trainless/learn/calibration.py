@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from trainless.core.errors import InputError
+from trainless.core.types import Floats, Labels
 from trainless.learn.metrics import Estimate, bootstrap
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
 Bins = Literal["width", "mass"]
 RANGE = (0.05, 20.0)  # of temperatures
 SPREAD = 0.5  # deviation of the logarithm of a temperature that is believed in before any data: 0.37 to 2.7 in 95 %

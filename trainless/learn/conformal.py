@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
-
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from trainless.core.types import Floats, Labels, Mask
 
 
 def quantile(scores: Floats, coverage: float) -> float:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import binom
 
 from trainless.core.errors import InputError
+from trainless.core.types import Floats, Mask
 from trainless.learn.intervals import clopper_pearson
 from trainless.learn.metrics import Estimate
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 CHOOSING = 1 / 3  # of the data proposes thresholds; the rest tests them
 POINTS = 100  # thresholds that are tried
 LEAST = 3  # samples, of which one proposes

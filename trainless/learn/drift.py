@@ -13,8 +13,8 @@ from scipy.stats import binom
 from torch import Tensor, nn
 
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 
-Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # the p-value up to which a case is said to be unlike the training data
 
 

@@ -10,13 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
+from trainless.core.types import Floats, Labels
 
 
 def require_members(members: Floats, weights: Floats | None = None) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
+from trainless.core.types import Floats, Labels
+
 Bounds = tuple[float, float]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn, optim
 
+from trainless.core.seeds import seed_torch
 from trainless.core.task import Task
 from trainless.learn.acceleration import GraphedStep, Precision, Step, in_layout, precision_for
 from trainless.learn.batches import EPOCH, Feed, augment, class_weights, shuffled, weighted_mean
@@ -228,9 +229,7 @@ def _seed_step(source: torch.Generator, seed: int, epoch: int, step: int) -> Non
     """Give augmentation and dropout of one step their own random numbers."""
     number = zlib.crc32(f"{seed}/{epoch}/{step}".encode())
     source.manual_seed(number)
-    torch.default_generator.manual_seed(number)
-    if source.device.type == "cuda":
-        torch.cuda.default_generators[source.device.index or 0].manual_seed(number)
+    seed_torch(number, source.device)
 
 
 @contextmanager

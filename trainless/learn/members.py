@@ -14,6 +14,7 @@ from torch import nn
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.learn.loop import Report, Trained, train
 from trainless.learn.recipe import Recipe, recipe_from_json
@@ -107,8 +108,7 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
             f"the member's space is {member.space}, whose code runs only where you name it: give --space {member.space}"
         )
     home = chosen if chosen is not None else space(member.space, **dict(member.parameters))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(member.seed)
+    with seeded(member.seed):
         return home.build(member.arch, task)
 
 

@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
+from trainless.core.types import Floats, Labels
 from trainless.learn.intervals import MEANS, SHARES
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
 Weighted = Callable[[Floats], float]
 DRAWN = 3 * 10**8  # samples that all draws of a bootstrap together may have
 LEAST_DRAWS = 100

@@ -12,7 +12,8 @@ from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.task import Part, PartName, Task
-from trainless.learn.batches import Feed, Index, in_order
+from trainless.core.types import Floats, Index
+from trainless.learn.batches import Feed, in_order
 from trainless.learn.calibration import fit_temperature, sharpen
 from trainless.learn.conformal import ConformalIntervals, ConformalSets, fit_intervals, fit_sets
 from trainless.learn.deferral import Deferral, fit_deferral
@@ -20,7 +21,6 @@ from trainless.learn.drift import Drift, fit_drift, last_features, statistics
 from trainless.learn.ensemble import average, require_members, vote
 from trainless.learn.uncertainty import entropies, predictions, variance
 
-Floats = npt.NDArray[np.float64]
 DRIFT_SAMPLES = 4000  # training samples that drift is learnt from
 FLOOR = 0.1  # of the training values' deviation, added to the members' deviation in intervals
 

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import PartName, Task
+from trainless.core.types import Floats, Labels
 from trainless.learn.acceleration import Precision
 from trainless.learn.batches import Feed, in_order
-from trainless.learn.ensemble import Floats, Labels, average, vote
+from trainless.learn.ensemble import average, vote
 
 
 def outputs(net: nn.Module, feed: Feed, precision: Precision, batch: int = 512) -> tuple[Tensor, Tensor]:

@@ -15,8 +15,9 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
+from trainless.core.seeds import seeded
 from trainless.probe.norms import normalised
-from trainless.probe.probe import own_randomness, private_copy
+from trainless.probe.probe import private_copy
 from trainless.spaces.protocol import Counts
 
 
@@ -41,7 +42,7 @@ def count(net: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype = tor
     shapes = {name: tensor.detach().to("meta") for name, tensor in tensors}
     x = torch.zeros((1, *input_shape), dtype=dtype, device="meta")
     try:  # what the network makes on its way, such as random numbers, has no values either
-        with x.device, torch.no_grad(), own_randomness(0, x.device), counting(structure) as counter:
+        with x.device, torch.no_grad(), seeded(0, x.device), counting(structure) as counter:
             torch.func.functional_call(structure, shapes, (x,), tie_weights=True)
     except (NotImplementedError, RuntimeError) as error:
         raise Unscorable(f"the network cannot be counted on shapes alone: {error}") from error

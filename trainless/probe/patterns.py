@@ -9,11 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from trainless.core.types import Bytes
 from trainless.probe.drawing import channels_lie_last
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import rectifiers
 
-Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int64]
 WORD = 8  # bytes
 _STEPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))

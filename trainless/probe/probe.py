@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import copy
 import functools
-import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
+from trainless.core.seeds import generator, seeded
 from trainless.core.target import Target
-from trainless.core.task import generator
 from trainless.probe.drawing import Layout
 from trainless.probe.inputs import Data, Inputs, in_precision_of
 from trainless.probe.norms import Norm
@@ -189,22 +187,4 @@ def exact_products() -> Iterator[None]:
 
 def quiet_randomness(p: Probe) -> AbstractContextManager[None]:
     """Give the block a random state of its own, fixed by the probe's seed."""
-    return own_randomness(p.seed, p.x.device)
-
-
-@contextmanager
-def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards."""
-    devices = [device] if device.type == "cuda" else []
-    plain, numbers = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices):
-        torch.default_generator.manual_seed(seed)
-        for each in devices:
-            torch.cuda.default_generators[each.index or 0].manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            random.setstate(plain)
-            np.random.set_state(numbers)
+    return seeded(p.seed, p.x.device)

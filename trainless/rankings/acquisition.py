@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
 from trainless.core.errors import InputError
-from trainless.core.scores import Floats
+from trainless.core.types import Floats
 from trainless.rankings.gaussian_process import Blocks, Kernel, Posterior, fit_kernel
 
 POWERS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0)

@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
-from trainless.rankings.ranking import NATURAL_LOGS, Floats, column, logarithms
+from trainless.core.types import Floats
+from trainless.rankings.ranking import NATURAL_LOGS, column, logarithms
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from trainless.core.scores import Floats
+from trainless.core.types import Floats, Indices
 
 Blocks: TypeAlias = Sequence[Floats]
-Rows: TypeAlias = npt.NDArray[np.intp]
 
 LEVEL = 4.0  # variance of the constant, on a scale where known values have variance 1
 MOST = 256  # known values that the kernel is fitted to
@@ -138,7 +136,7 @@ class Posterior:
     kernel: Kernel
     blocks: Blocks
     trend: Floats
-    rows: Rows
+    rows: Indices
     values: Floats
 
     @cached_property

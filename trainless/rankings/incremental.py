@@ -10,8 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 from trainless.rankings.products import Part, RankProduct, RankSum
-from trainless.rankings.ranking import Floats, clipped
+from trainless.rankings.ranking import clipped
 
 Value: TypeAlias = float | tuple[float, float]
 _BLOCK = 1024

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
+from trainless.core.types import Floats
 from trainless.rankings.acquisition import Belief, believe, normal_scores, standardised
 from trainless.rankings.gaussian_process import Posterior
-from trainless.rankings.ranking import Floats, Ranking, column, upward
+from trainless.rankings.ranking import Ranking, column, upward
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from scipy.stats import rankdata
 
 from trainless.core.errors import InputError
+from trainless.core.ranks import average_ranks, better_counts
 from trainless.core.scores import Scores
-from trainless.rankings.ranking import Floats, column, upward
+from trainless.core.types import Floats, Mask
+from trainless.rankings.ranking import column, upward
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ def _signed(scores: Scores, proxy: str) -> Floats:
     return values if scores.higher_is_better[proxy] else -values
 
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Part: TypeAlias = str | Lexicographic
 """What is ranked: a proxy, or a ranking of two."""
 
@@ -140,28 +139,6 @@ class RankSum:
     def term(self, better: int, equal: int, seen: int) -> float:
         """One part's share for a candidate by how many are better."""
         return -float(better)
-
-
-def average_ranks(values: Floats) -> Floats:
-    """Ascending ranks from 1, ties the mean of theirs, NaN below everything.
-
-    Example:
-        >>> average_ranks(np.array([5.0, np.nan, 7.0, 5.0]))
-        array([2.5, 1. , 4. , 2.5])
-    """
-    ranks: Floats = rankdata(_failures_lowest(values))
-    return ranks
-
-
-def better_counts(values: Floats) -> Floats:
-    """How many values are higher.
-
-    Example:
-        >>> better_counts(np.array([5.0, np.nan, 7.0, 5.0]))
-        array([1., 3., 0., 1.])
-    """
-    counts: Floats = len(values) - rankdata(_failures_lowest(values), method="max").astype(np.float64)
-    return counts
 
 
 def _failures_lowest(values: Floats) -> Floats:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
-
-Floats = npt.NDArray[np.float64]
+from trainless.core.types import Floats
 
 
 @runtime_checkable

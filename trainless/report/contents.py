@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from trainless.core.arch import Arch, Candidate
 from trainless.core.task import Task
+from trainless.core.types import Floats
 from trainless.learn.checkpoint import Epoch
 from trainless.spaces.protocol import Space
 
-Floats = npt.NDArray[np.float64]
 Arrays = Mapping[str, npt.NDArray[Any]]
 Json = Mapping[str, Any]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trainless.core.types import Floats, Labels
 from trainless.report.chart import (
     WIDE,
     bar,
@@ -25,11 +26,10 @@ from trainless.report.chart import (
     whisker,
     words,
 )
-from trainless.report.contents import Arrays, Floats, Json
+from trainless.report.contents import Arrays, Json
 from trainless.report.markup import Markup, figure, joined, percent, tag
 from trainless.report.scene import text_width
 
-Labels = npt.NDArray[np.int64]
 BINS = 10
 
 

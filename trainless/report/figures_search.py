@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from trainless.core.arch import Arch, Candidate, is_region
+from trainless.core.types import Floats
 from trainless.rankings import LogSum, RankSum, registry
 from trainless.report.chart import (
     WIDE,
@@ -29,7 +30,7 @@ from trainless.report.chart import (
     svg,
     words,
 )
-from trainless.report.contents import Floats, Searched
+from trainless.report.contents import Searched
 from trainless.report.markup import Markup, figure, joined, percent, short, tag
 from trainless.report.scene import text_width
 from trainless.runs.signals import scores_of

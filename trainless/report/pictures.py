@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.task import Part, Task
+from trainless.core.types import Bytes, Floats
 from trainless.report.chart import svg
-from trainless.report.contents import Floats
 from trainless.report.markup import Markup, joined, short, tag
 
 EXAMPLES, CASES, BINS = 10, 9, 24
 STRETCHES, LEADS, TILES, PIXELS = 400, 12, 5, 160
 _WIDE, _HIGH = 320.0, 120.0
-Bytes = npt.NDArray[np.uint8]
 
 
 def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from trainless.core.errors import InputError, TrainlessError
-from trainless.searchers.searcher import Json
+from trainless.core.types import (Json)
 
 ENDING = "ending.json"
 Word = Literal["finished", "budget", "interrupted", "failed"]

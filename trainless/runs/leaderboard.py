@@ -17,7 +17,7 @@ from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.runs.loop import Loop
 from trainless.runs.signals import scores_of
-from trainless.searchers.searcher import Proposal
+from trainless.core.arch import (Proposal)
 from trainless.spaces.protocol import Space
 
 

@@ -27,7 +27,9 @@ from trainless.core.errors import InputError
 from trainless.execution.engine import Executor
 from trainless.scoring.measures import Outcome
 from trainless.runs.signals import Signal
-from trainless.searchers.searcher import Json, Proposal, Searcher, Told
+from trainless.core.arch import (Proposal)
+from trainless.searchers.searcher import (Searcher, Told)
+from trainless.core.types import (Json)
 from trainless.searchers.stopping import Budget, Spent
 
 End: TypeAlias = Literal["finished", "budget"]

@@ -32,7 +32,9 @@ from trainless.runs.leaderboard import Place, leaderboard, require_scored, to_cs
 from trainless.runs.stored import Shared
 from trainless.runs.trajectory import Writer, read, replay
 from trainless.core.units import quantity, seconds_of
-from trainless.searchers.searcher import Json, Proposal, Searcher
+from trainless.core.arch import (Proposal)
+from trainless.searchers.searcher import (Searcher)
+from trainless.core.types import (Json)
 from trainless.searchers.stopping import Budget, Spent
 from trainless.spaces.protocol import Space
 

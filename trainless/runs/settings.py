@@ -28,7 +28,9 @@ from trainless.searchers.evolution import Evolution
 from trainless.searchers.history import HistoryEvolution
 from trainless.searchers.making import made, require_columns
 from trainless.searchers.prune import Prune
-from trainless.searchers.searcher import Json, Proposal, Searcher
+from trainless.core.arch import (Proposal)
+from trainless.searchers.searcher import (Searcher)
+from trainless.core.types import (Json)
 from trainless.spaces import space as named_space
 from trainless.spaces.moves import Feasible
 from trainless.spaces.protocol import Space, Supernet, key

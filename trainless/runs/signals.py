@@ -15,7 +15,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.rankings import Fitted, Incremental, Lexicographic, LogSum, Ranking, RankProduct, RankSum
-from trainless.searchers.searcher import Floats
+from trainless.core.types import (Floats)
 
 Values = Mapping[str, float]
 

@@ -16,7 +16,7 @@ from trainless.core.errors import InputError
 from trainless.store import SqlStore
 from trainless.runs.folder import ENDING, Ending
 from trainless.runs.folder import CONFIGURATION, TRAJECTORY, read_configuration, replace
-from trainless.searchers.searcher import Json
+from trainless.core.types import (Json)
 
 OWN = ("budget", "environment")  # what may differ between the places where a run goes on
 

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
+from trainless.core.seeds import one_thread, seeded
 from trainless.core.task import Task
 from trainless.core.text import one_line
 from trainless.probe.counts import count
-from trainless.scoring.subjects import seeded
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted, Counts, Space, key
 from trainless.store import Key, Result, Store
@@ -305,14 +305,9 @@ class Latency:
 
 def measured_latency(net: nn.Module, x: Tensor) -> float:
     """The median seconds of a forward pass in evaluation mode on one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        net.eval()
-        with torch.inference_mode():
-            times = [_timed(net, x) for _ in range(WARM_UP + REPEATS)]
-    finally:
-        torch.set_num_threads(threads)
+    net.eval()
+    with one_thread(), torch.inference_mode():
+        times = [_timed(net, x) for _ in range(WARM_UP + REPEATS)]
     return statistics.median(times[WARM_UP:])
 
 

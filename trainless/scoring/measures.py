@@ -16,16 +16,16 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from trainless.core.arch import Arch, Candidate, is_region
+from trainless.core.arch import Arch, Candidate, Proposal, is_region
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
 from trainless.core.text import one_line
+from trainless.core.types import Floats
 from trainless.proxies.proxy import Proxy, registry
 from trainless.scoring.batches import Data
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import Init, select
 from trainless.scoring.subjects import Member
-from trainless.searchers.searcher import Floats, Proposal
 from trainless.spaces.protocol import Space, key
 from trainless.store import Key, Result, Store, store_at, turns
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from trainless.core.arch import Arch, Candidate, Region, is_region
 from trainless.core.errors import InputError, TrainlessError, Unscorable
+from trainless.core.seeds import seeded
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import one_line
@@ -342,21 +340,6 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
             " row of logits or values per sample"
         )
     return outputs
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            np.random.seed(seed % 2**32)
-            random.seed(seed)
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
 
 
 def _arch(candidate: Candidate) -> Arch:

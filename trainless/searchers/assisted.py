@@ -13,15 +13,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
 from trainless.core.parameters import forwards
+from trainless.core.ranks import order
+from trainless.core.types import Json
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.hyperband import Hyperband
 from trainless.searchers.random import Random
-from trainless.searchers.ranks import order
 from trainless.searchers.reinforce import Reinforce
-from trainless.searchers.searcher import Columns, Draw, Json, Proposal, Searcher, Told, Vary, room
+from trainless.searchers.searcher import Columns, Draw, Searcher, Told, Vary, room
 from trainless.spaces.moves import Choices, Feasible, Rng, mutate, neighbours, sample
 
 Proxy: TypeAlias = Callable[[Arch], float]

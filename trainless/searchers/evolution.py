@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import numbers, unnumbers
 from trainless.core.parameters import forwards
-from trainless.searchers.ranks import order, rank_sum
-from trainless.searchers.searcher import Draw, Floats, Incumbent, Json, Proposal, Told, Vary, numbers, room, unnumbers
+from trainless.core.ranks import order, rank_sum
+from trainless.core.types import Floats, Json
+from trainless.searchers.searcher import Draw, Incumbent, Told, Vary, room
 from trainless.searchers.stopping import Patience, diversity
 from trainless.spaces.moves import Choices, Feasible, mutate, sample
 

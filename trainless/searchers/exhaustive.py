@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from trainless.core.arch import Arch
-from trainless.searchers.searcher import Incumbent, Json, Proposal, Told, room
+from trainless.core.arch import Arch, Proposal
+from trainless.core.types import Json
+from trainless.searchers.searcher import Incumbent, Told, room
 from trainless.spaces.moves import Choices, Feasible, allowed, arch_at, size
 
 

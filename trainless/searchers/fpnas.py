@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import number, unnumber
+from trainless.core.types import Floats, Json
 from trainless.searchers.policy import Policy, Reward, RewardKind, derived, draw_allowed
-from trainless.searchers.searcher import Floats, Json, Proposal, Told, number, room, unnumber
+from trainless.searchers.searcher import Told, room
 from trainless.searchers.stopping import Patience
 from trainless.spaces.moves import Choices, Feasible
 

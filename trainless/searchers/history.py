@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.searchers.ranks import nan_last
-from trainless.searchers.searcher import Draw, Floats, Json, Proposal, Told, numbers, room, unnumbers
+from trainless.core.files import numbers, unnumbers
+from trainless.core.ranks import nan_last
+from trainless.core.types import Floats, Json
+from trainless.searchers.searcher import Draw, Told, room
 from trainless.spaces.moves import Choices, Feasible, mutate, sample
 
 

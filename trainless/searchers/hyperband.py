@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.searchers.ranks import order
-from trainless.searchers.searcher import Draw, Floats, Incumbent, Json, Proposal, Told, number, room, unnumber
+from trainless.core.files import number, unnumber
+from trainless.core.ranks import order
+from trainless.core.types import Floats, Json
+from trainless.searchers.searcher import Draw, Incumbent, Told, room
 from trainless.spaces.moves import Choices, Feasible, Rng, allowed, sample
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import number, unnumber
+from trainless.core.types import Floats, Json
 from trainless.rankings.acquisition import believe, kernel_for, normal_scores, standardised
 from trainless.rankings.gaussian_process import Kernel
-from trainless.searchers.searcher import Floats, Incumbent, Json, Proposal, Told, number, room, unnumber
+from trainless.searchers.searcher import Incumbent, Told, room
 from trainless.spaces.moves import Choices, Feasible, neighbours, sample
 from trainless.spaces.sketch import Drawable
 

@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
-from trainless.core.arch import Arch
-from trainless.searchers.searcher import Draw, Incumbent, Json, Proposal, Told, number, room, unnumber
+from trainless.core.arch import Arch, Proposal
+from trainless.core.files import number, unnumber
+from trainless.core.types import Json
+from trainless.searchers.searcher import Draw, Incumbent, Told, room
 from trainless.spaces.moves import Choices, Feasible, neighbours, sample
 
 

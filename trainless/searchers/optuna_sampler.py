@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from trainless.core.arch import Arch, Decision
+from trainless.core.arch import Arch, Decision, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import numbers, unnumbers
+from trainless.core.ranks import rank_sum
+from trainless.core.types import Floats, Json
 from trainless.searchers.pareto import fronts
-from trainless.searchers.ranks import rank_sum
-from trainless.searchers.searcher import Floats, Json, Proposal, Told, numbers, room, unnumbers
+from trainless.searchers.searcher import Told, room
 from trainless.spaces.moves import Choices, Feasible, allowed, sample
 
 

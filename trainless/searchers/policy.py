@@ -10,7 +10,8 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.searchers.searcher import Floats, Json, numbers, unnumbers
+from trainless.core.files import numbers, unnumbers
+from trainless.core.types import Floats, Json
 from trainless.searchers.stopping import entropy
 from trainless.spaces.moves import Choices, Feasible, Rng, allowed, sample
 

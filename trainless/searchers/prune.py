@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trainless.core.arch import Arch, Region, arch_of, is_region, whole
+from trainless.core.arch import Arch, Proposal, Region, arch_of, is_region, whole
 from trainless.core.errors import InputError
-from trainless.searchers.ranks import rank_sum
-from trainless.searchers.searcher import Floats, Json, Proposal, Told, numbers, room, unnumbers
+from trainless.core.files import numbers, unnumbers
+from trainless.core.ranks import rank_sum
+from trainless.core.types import Floats, Json
+from trainless.searchers.searcher import Told, room
 from trainless.spaces.moves import Choices, Feasible, allowed, sample
 
 

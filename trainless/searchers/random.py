@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainless.core.arch import Arch
-from trainless.searchers.searcher import Draw, Incumbent, Json, Proposal, Told, room
+from trainless.core.arch import Arch, Proposal
+from trainless.core.types import Json
+from trainless.searchers.searcher import Draw, Incumbent, Told, room
 from trainless.spaces.moves import Choices, Feasible, sample
 
 

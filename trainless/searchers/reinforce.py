@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trainless.core.arch import Arch
+from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import numbers, unnumbers
 from trainless.core.parameters import forwards
+from trainless.core.types import Floats, Json
 from trainless.searchers.policy import Adam, Policy, Reward, RewardKind, derived, draw_allowed
-from trainless.searchers.searcher import Floats, Incumbent, Json, Proposal, Told, Vary, numbers, room, unnumbers
+from trainless.searchers.searcher import Incumbent, Told, Vary, room
 from trainless.searchers.stopping import Patience
 from trainless.spaces.moves import Choices, Feasible
 

@@ -17,35 +17,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-from trainless.core.arch import Arch, Candidate, is_region
+from trainless.core.arch import Arch, Candidate, Proposal
 from trainless.core.errors import InputError
+from trainless.core.files import number, unnumber
+from trainless.core.types import Floats, Json
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Json: TypeAlias = dict[str, Any]
 Draw: TypeAlias = Callable[[np.random.Generator], Arch]
 """Where new archs come from: uniform sampling, or the best of a pool."""
 Vary: TypeAlias = Callable[[Arch, np.random.Generator], Arch]
 """How a parent becomes a child: a random mutation, or the best of a pool."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A candidate to evaluate, and with how much effort: 1 is full training, or no training at all for a proxy."""
-
-    candidate: Candidate
-    fidelity: float = 1.0
-
-    @property
-    def arch(self) -> Arch:
-        """The candidate, known to be an arch."""
-        if is_region(self.candidate):
-            raise InputError("a region was told to a searcher over architectures; only `prune` takes regions")
-        return cast(Arch, self.candidate)
 
 
 @dataclass(frozen=True)
@@ -169,33 +153,6 @@ def room(limit: int | None, natural: int) -> int:
     if limit < 1:
         raise InputError(f"ask(limit={limit}) was called; expected at least 1, or None")
     return limit
-
-
-def number(value: float) -> float | str | None:
-    """A float as strict JSON: NaN is null, infinities are text.
-
-    Example:
-        >>> number(math.nan), number(-math.inf), unnumber(number(0.1))
-        (None, '-inf', 0.1)
-    """
-    if math.isfinite(value):
-        return float(value)
-    return None if math.isnan(value) else str(float(value))
-
-
-def unnumber(value: float | str | None) -> float:
-    """The float that :func:`number` wrote."""
-    return math.nan if value is None else float(value)
-
-
-def numbers(values: Iterable[float]) -> list[float | str | None]:
-    """Floats as strict JSON."""
-    return [number(value) for value in values]
-
-
-def unnumbers(values: Iterable[float | str | None]) -> list[float]:
-    """The floats that :func:`numbers` wrote."""
-    return [unnumber(value) for value in values]
 
 
 def reseeded(state: Json, seed: int) -> Json:

@@ -10,7 +10,8 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.searchers.searcher import Floats, Json, number, unnumber
+from trainless.core.files import number, unnumber
+from trainless.core.types import Floats, Json
 
 
 class Patience:

@@ -11,10 +11,11 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, PartName, Rows, Task
+from trainless.core.types import Array, Index
 from trainless.tasks.labels import encode, vector
 from trainless.tasks.layout import channels_first, detect
-from trainless.tasks.reading import Array, Reading, Samples, Source, SourcedTask
-from trainless.tasks.split import FRACTIONS, Index, grouped, stratified
+from trainless.tasks.reading import Reading, Samples, Source, SourcedTask
+from trainless.tasks.split import FRACTIONS, grouped, stratified
 from trainless.tasks.statistics import copies, moments, require_finite
 
 Given = Mapping[PartName, Samples]

@@ -10,10 +10,11 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.task import PartName, Task
+from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.numpy_files import arrays_of, parts_of
 from trainless.tasks.paths import data_directory, missing
-from trainless.tasks.reading import Array, Reading, Samples
+from trainless.tasks.reading import Reading, Samples
 from trainless.tasks.split import stratified
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

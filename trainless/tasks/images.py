@@ -11,9 +11,10 @@ from PIL import Image, UnidentifiedImageError
 
 from trainless.core.errors import InputError
 from trainless.core.task import PartName, Task
+from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.numpy_files import SPELLINGS
-from trainless.tasks.reading import Array, Reading, Samples, Source, parse_size
+from trainless.tasks.reading import Reading, Samples, Source, parse_size
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"}
 DEEP = ("I;16", "I;16B", "I;16L", "I", "F")

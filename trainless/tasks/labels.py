@@ -8,7 +8,8 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.target import Kind, Target
-from trainless.tasks.reading import Array, Reading
+from trainless.core.types import Array
+from trainless.tasks.reading import Reading
 
 FEW = 20  # float labels with at most this many distinct values, each there twice on average, are classes
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.tasks.reading import Array, Reading
+from trainless.core.types import Array
+from trainless.tasks.reading import Reading
 
 COLOURS = 4  # an axis of at most this many entries beside two or three larger ones is the channels
 LEADS = 16  # a signal of at most this many channels, at least LONGER times as long, is told from an image

@@ -10,8 +10,9 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.core.types import Array
 from trainless.tasks.layout import Layout, channels_first
-from trainless.tasks.reading import Array, Source, source_of
+from trainless.tasks.reading import Source, source_of
 from trainless.tasks.statistics import require_finite
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")

@@ -8,8 +8,9 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Array, Reading, Samples, Source, parse_size
+from trainless.tasks.reading import Reading, Samples, Source, parse_size
 from trainless.tasks.table import GROUPS, LABELS, column, complete, read_table, shown
 
 FILES = ("file", "filename", "path", "image", "volume")

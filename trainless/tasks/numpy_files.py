@@ -14,8 +14,9 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.task import PartName, Task
+from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Array, Reading, Samples, Source
+from trainless.tasks.reading import Reading, Samples, Source
 from trainless.tasks.table import complete, read_table
 
 SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}

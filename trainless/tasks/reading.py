@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-
-Array = npt.NDArray[Any]
+from trainless.core.types import Array
 
 KINDS = ("", "binary", "multiclass", "regression")
 CHANNELS = ("", "first", "last", "none")

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError
-from trainless.tasks.reading import Array
+from trainless.core.types import Array, Index
 
 FRACTIONS = (0.7, 0.15, 0.15)
-Index = npt.NDArray[np.int64]
 
 
 def stratified(strata: Array, seed: int, fractions: Sequence[float] = FRACTIONS) -> list[Index]:

@@ -6,14 +6,12 @@ import hashlib
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.task import Rows
-from trainless.tasks.reading import Array
+from trainless.core.types import Array, Floats
 
 PIECE = 2**23  # values held at once
-Floats = npt.NDArray[np.float64]
 
 
 def pieces(x: Array | Rows, values: int = PIECE) -> Iterator[Array]:

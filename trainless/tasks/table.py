@@ -10,8 +10,9 @@ import pandas as pd
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Array, Reading, Samples, Source
+from trainless.tasks.reading import Reading, Samples, Source
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")

@@ -12,8 +12,8 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Part, PartName, Task
+from trainless.core.types import Array
 from trainless.tasks.numpy_files import SPELLINGS
-from trainless.tasks.reading import Array
 
 LEVELS = ("words", "tokens", "characters")
 SUFFIXES = (".txt", ".text", ".tokens")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
-from trainless.core.task import generator
+from trainless.core.seeds import generator
 from trainless.probe.probe import Probe
 from trainless.proxies.proxy import Proxy
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trainless.core.arch import Region, is_region
+from trainless.core.arch import Proposal, Region, is_region
 from trainless.core.errors import InputError
-from trainless.searchers.searcher import Json, Proposal, Searcher, Told
+from trainless.core.types import Json
+from trainless.searchers.searcher import Searcher, Told
 from trainless.spaces.moves import Choices, Feasible, allowed, sample
 
 Factory = Callable[[int], Searcher]

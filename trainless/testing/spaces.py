@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from trainless.core.arch import Arch, region_of
 from trainless.core.errors import InputError
-from trainless.core.task import Task, generator
+from trainless.core.seeds import generator
+from trainless.core.task import Task
 from trainless.probe.counts import count
 from trainless.probe.norms import normalised
 from trainless.probe.probe import private_copy

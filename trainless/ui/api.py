@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainless.core.errors import InputError, TrainlessError
+from trainless.core.files import number
 from trainless.core.text import printable
+from trainless.core.types import Indices as Places
+from trainless.core.types import Json
 from trainless.report import draw
-from trainless.searchers.searcher import Json, number
 from trainless.ui.progress import MEANINGS, Progress, Reader
 from trainless.ui.run_list import Desk
-from trainless.ui.table import Kept, Limit, Places, best_so_far, chosen, ordered, points
+from trainless.ui.table import Kept, Limit, best_so_far, chosen, ordered, points
 
 MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
 

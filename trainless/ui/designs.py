@@ -11,6 +11,7 @@ from typing import Any
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import undamaged
+from trainless.core.types import Json
 from trainless.designs.candidates import RESULT
 from trainless.designs.ensemble import SUMMARY
 from trainless.designs.planning import PLAN
@@ -18,7 +19,6 @@ from trainless.designs.reporting import REPORT, space_of
 from trainless.designs.stages import SEARCHES
 from trainless.learn.files import MEMBER, read_json
 from trainless.runs.folder import CONFIGURATION, read_configuration
-from trainless.searchers.searcher import Json
 from trainless.spaces.protocol import Space
 from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, Stage, State
 from trainless.ui.run_files import changed_at, is_held, is_plain

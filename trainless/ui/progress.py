@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from trainless.searchers.searcher import Json
+from trainless.core.types import Json
 from trainless.spaces.protocol import Space
 from trainless.ui.table import Table
 

@@ -12,17 +12,17 @@ import numpy as np
 from trainless.core.arch import Arch, is_region
 from trainless.core.errors import TrainlessError
 from trainless.core.text import printable, undamaged
+from trainless.core.types import Floats, Json
 from trainless.designs.reporting import space_of
 from trainless.rankings import registry as rankings
 from trainless.runs.loop import Step
 from trainless.runs.signals import scores_of, signal_for
 from trainless.runs.trajectory import step_of
 from trainless.scoring.measures import Outcome
-from trainless.searchers.searcher import Json
 from trainless.spaces.protocol import Space
 from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
 from trainless.ui.sources import Source
-from trainless.ui.table import NOTHING, OK, Column, Floats, Table, table_of
+from trainless.ui.table import NOTHING, OK, Column, Table, table_of
 
 STATE_LINE = '{"state": '
 DECISIVE = ("space", "decisions", "higher_is_better", "ranking")  # another run in the same place has others

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainless.core.errors import InputError
+from trainless.core.types import Json
 from trainless.designs.candidates import RESULT
 from trainless.runs.folder import (
     CONFIGURATION,
@@ -17,7 +18,6 @@ from trainless.runs.folder import (
     read_configuration,
     read_ending,
 )
-from trainless.searchers.searcher import Json
 from trainless.store import RunEntry, SqlStore
 from trainless.ui.run_files import changed_at, is_held, is_plain, read_bytes
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.text import printable
+from trainless.core.types import Floats, Indices
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
 Kept = Literal["all", "ok", "failed"]
 OK = "ok"
 
@@ -94,7 +92,7 @@ def table_of(
     return Table(shown, texts, named, values, said, ranked)
 
 
-def chosen(table: Table, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()) -> Places:
+def chosen(table: Table, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()) -> Indices:
     """The rows that a filter leaves: all words occur in them, and all values are within their limits.
 
     Example:
@@ -122,7 +120,7 @@ def _texts(table: Table) -> list[str]:
     return [f"{name} {arch}" for name, arch in zip(table.names, table.archs, strict=True)]
 
 
-def ordered(table: Table, places: Places, by: str = "", *, descending: bool = False) -> Places:
+def ordered(table: Table, places: Indices, by: str = "", *, descending: bool = False) -> Indices:
     """Rows by a column, those without a value last; without a column in the table's own order.
 
     Example:
@@ -140,7 +138,7 @@ def ordered(table: Table, places: Places, by: str = "", *, descending: bool = Fa
     return places[np.lexsort((places, keys, np.isnan(values)))]
 
 
-def points(table: Table, x: str, y: str, most: int) -> Places:
+def points(table: Table, x: str, y: str, most: int) -> Indices:
     """The rows that are drawn: those with both values; where they are too many, the first and a fair sample.
 
     Example:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainless.bench.papers.definition import Answer, Where
-from trainless.bench.score_library import Evidence, Floats, Missing
+from trainless.bench.score_library import Evidence, Missing
 from trainless.bench.sheet import Share
 from trainless.bench.statistics import Estimate, evaluate
 from trainless.core.scores import Record, Scores
+from trainless.core.types import Floats
 from trainless.rankings import fit_forest, fit_ridge
 from trainless.spaces import space
 from trainless.spaces.structure import features

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainless.bench.papers.definition import TASKS, Answer, Where
-from trainless.bench.score_library import Column, Evidence, Floats, Missing, truth
+from trainless.bench.score_library import Column, Evidence, Missing, truth
 from trainless.bench.sheet import Share
 from trainless.bench.simulation import bench_search
 from trainless.bench.statistics import Estimate, evaluate
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 from trainless.rankings import Ranking, RankSum
 from trainless.rankings import ranking as named_ranking
 from trainless.searchers import registry as searchers

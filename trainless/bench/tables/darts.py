@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainless.bench.tables.files import DataFile, Floats, columns_of
+from trainless.bench.tables.files import DataFile, columns_of
 from trainless.bench.tables.table import Key, Table
+from trainless.core.types import Floats
 
 FILE = DataFile(
     "darts/darts_1000_cifar10.csv.gz",

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 
-Floats = npt.NDArray[np.float64]
 SUMS = "SHA256SUMS"
 _ROWS = 1000
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from trainless.bench.tables.files import DataFile, Floats, columns_of
+from trainless.bench.tables.files import DataFile, columns_of
 from trainless.bench.tables.table import Key, Table, own_notation
 from trainless.core.errors import InputError
+from trainless.core.types import Floats
 from trainless.spaces.nb101_net import OPERATIONS, Cell, module_hash, pruned
 
 SAMPLE = DataFile(

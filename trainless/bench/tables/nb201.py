@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from trainless.bench.tables.files import Columns, DataFile, Floats, columns_of
+from trainless.bench.tables.files import Columns, DataFile, columns_of
 from trainless.bench.tables.table import Key, Table
+from trainless.core.types import Floats
 
 TASKS = ("cifar10", "cifar100", "ImageNet16-120")
 CLASSES = {"cifar10": 10, "cifar100": 100, "ImageNet16-120": 120}

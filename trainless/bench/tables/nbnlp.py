@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from trainless.bench.tables.files import DataFile, Floats, columns_of
+from trainless.bench.tables.files import DataFile, columns_of
 from trainless.bench.tables.table import Key, Table, own_notation
+from trainless.core.types import Floats
 
 METRICS = DataFile(
     "nbnlp/nbnlp_ptb_params_metrics.csv.gz",

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.tables.files import Floats
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, UnknownName
+from trainless.core.types import Floats
 
 
 class Key(NamedTuple):

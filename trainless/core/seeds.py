@@ -1,0 +1,59 @@
+"""Randomness and threads: everything that a value may depend on besides its inputs, fixed for a block and put back."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+def generator(seed: int, tag: str) -> torch.Generator:
+    """A generator that depends on the seed and on what it is for, and on nothing else."""
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{tag}".encode()))
+
+
+def seed_torch(seed: int, device: torch.device | str = "cpu") -> None:
+    """Seed PyTorch's default generators of the CPU and of a GPU; other GPUs are left alone."""
+    torch.default_generator.manual_seed(seed)
+    where = torch.device(device)
+    if where.type == "cuda":
+        torch.cuda.default_generators[where.index or 0].manual_seed(seed)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Give the block random states fixed by a seed: PyTorch's, NumPy's and Python's; all as they were afterwards.
+
+    Example:
+        >>> with seeded(1):
+        ...     first = torch.rand(1)
+        >>> with seeded(1):
+        ...     bool(torch.rand(1) == first)
+        True
+    """
+    where = torch.device(device)
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng([where.index or 0] if where.type == "cuda" else []):
+        seed_torch(seed, where)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute the block on one thread, so that its values do not depend on the number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
