@@ -24,16 +24,23 @@ def test_importing_is_light() -> None:
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
-def test_the_names_stay_functions_after_everything_is_imported() -> None:
-    import trainless.spaces.protocol
-
-    assert trainless.spaces.protocol is not None
-    assert tl.space("nb201", channels=16, cells=5).name == "nb201"
+def test_no_package_hides_a_name_or_can_be_called() -> None:
+    check = (
+        "import importlib, pkgutil, types, trainless as tl\n"
+        "for each in pkgutil.iter_modules(tl.__path__):\n"
+        "    if not each.name.startswith('__'):\n"
+        "        module = importlib.import_module(f'trainless.{each.name}')\n"
+        "        assert each.name not in tl.__all__ and not callable(module), each.name\n"
+        "assert isinstance(tl.search, types.FunctionType) and isinstance(tl.design, types.FunctionType)\n"
+        "assert isinstance(tl.score, types.FunctionType)\n"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
 
 
 def test_the_promised_surface() -> None:
     assert {"snip", "gradsign"} <= set(tl.list_proxies())
     assert "nb201" in tl.list_spaces()
+    assert tl.space("nb201", channels=16, cells=5).name == "nb201"
     assert "digits" in tl.list_tasks()
     space = tl.space("nb201", channels=4, cells=1)
     task = tl.task("digits")
