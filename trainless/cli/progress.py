@@ -1,51 +1,114 @@
-"""A progress bar for whatever takes more than two seconds."""
+"""Progress bars of the terminal, for whatever takes more than two seconds."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
 from typing import TypeVar
 
+from trainless.core.progress import Pace, clock, time_left
+
 T = TypeVar("T")
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS, EVERY_SECONDS = 2.0, 0.5
+
+
+class Bars:
+    """A bar per row on the error stream, with its count, the time it took and the time that is left.
+
+    Args:
+        patience: Seconds before anything appears; two by default.
+    """
+
+    def __init__(self, patience: float | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[count]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left {task.fields[left]}  {task.fields[detail]}", markup=False),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
+        self._rows: dict[str, tuple[TaskID, Pace]] = {}
+        self._drawn: dict[str, float] = {}
+        self._due: dict[str, Callable[[], None]] = {}
+        self._patience = PATIENCE_SECONDS if patience is None else patience
+        self._began = time.monotonic()
+        self._appear = threading.Timer(self._patience, self._bar.start)  # also while the first item takes its time
+        self._appear.daemon = True
+
+    def __enter__(self) -> Bars:
+        self._appear.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._appear.cancel()
+        self._appear.join()
+        if self._bar.live.is_started:
+            for draw in self._due.values():
+                draw()
+            self._bar.stop()
+
+    def show(
+        self,
+        name: str,
+        done: float,
+        total: float | None,
+        detail: Callable[[], str] | str = "",
+        *,
+        count: str = "",
+        seconds_left: float | None = None,
+    ) -> None:
+        """Draw a row as far as it is, at most twice a second.
+
+        Args:
+            name: The row.
+            done: How much is done.
+            total: Of how much; None where nobody knows.
+            detail: What else there is to say; a function is called only when the row is drawn.
+            count: What stands for ``done/total``.
+            seconds_left: What a time budget leaves.
+        """
+        now = time.monotonic()
+        if name not in self._rows:
+            self._rows[name] = (self._bar.add_task(name, total=total, count="", left="?", detail=""), Pace())
+        row, pace = self._rows[name]
+        pace.at(done, now)
+
+        def draw() -> None:
+            left = clock(time_left(done, total, pace.rate, seconds_left))
+            shown = count or (f"{done:g}/{total:g}" if total else f"{done:g}")
+            said = detail if isinstance(detail, str) else detail()
+            self._bar.update(row, completed=done, total=total, count=shown, left=left, detail=said)
+
+        self._due[name] = draw
+        if done == total or now - self._drawn.get(name, -EVERY_SECONDS) >= EVERY_SECONDS:
+            if now - self._began >= self._patience:
+                self._bar.start()
+            self._drawn[name] = now
+            self._due.pop(name)()
+
+    def say(self, text: str) -> None:
+        """Leave a line above the bars."""
+        self._bar.console.print(text, markup=False)
 
 
 def tracked(items: Iterable[T], total: int, title: str) -> Iterator[T]:
-    """Hand the items on, with a bar on the error stream once two seconds have passed.
+    """Hand the items on, with a bar once two seconds have passed.
 
     Example:
         >>> list(tracked([1, 2], total=2, title="counting"))
         [1, 2]
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    row = bar.add_task(title, total=total)
-    appear = threading.Timer(PATIENCE_SECONDS, bar.start)
-    appear.daemon = True
-    appear.start()
-    try:
-        for item in items:
+    with Bars() as bars:
+        bars.show(title, 0, total)
+        for done, item in enumerate(items, start=1):
             yield item
-            bar.advance(row)
-    finally:
-        appear.cancel()
-        appear.join()
-        if bar.live.is_started:
-            bar.stop()
+            bars.show(title, done, total)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -13,7 +12,6 @@ from trainless.ui.table import Table
 
 State = Literal["running", "finished", "ended", "stopped"]
 Kind = Literal["search", "sweep", "design"]
-WINDOW = 60.0  # seconds over which a pace is taken
 KEPT = 2000  # failures that are kept with their architecture
 
 MEANINGS: dict[State, str] = {
@@ -103,50 +101,6 @@ class Failures:
     def total(self) -> int:
         """How many."""
         return self.reasons.total()
-
-
-class Pace:
-    """Candidates per second over the last minute.
-
-    Example:
-        >>> pace = Pace()
-        >>> for second in range(5):
-        ...     pace.at(2 * second, float(second))
-        >>> pace.rate
-        2.0
-    """
-
-    def __init__(self) -> None:
-        self._marks: deque[tuple[int, float]] = deque()
-
-    def at(self, done: int, seconds: float) -> None:
-        """So many were done after so many seconds; a clock that was set back begins anew."""
-        if self._marks and seconds < self._marks[-1][1]:
-            self._marks.clear()
-        self._marks.append((done, seconds))
-        while len(self._marks) > 2 and seconds - self._marks[1][1] > WINDOW:
-            self._marks.popleft()
-
-    @property
-    def rate(self) -> float:
-        """NaN before there are two marks."""
-        if len(self._marks) < 2:
-            return math.nan
-        (first, began), (last, ended) = self._marks[0], self._marks[-1]
-        return (last - first) / (ended - began) if ended > began else math.nan
-
-
-def time_left(done: int, total: int | None, rate: float, seconds_left: float | None) -> float:
-    """Seconds that are left at this pace, or what the time budget leaves, whichever is less.
-
-    Example:
-        >>> time_left(10, 110, 2.0, None), time_left(10, 110, 2.0, 20.0), time_left(10, None, 2.0, None)
-        (50.0, 20.0, nan)
-    """
-    paced = max(0, total - done) / rate if total is not None and rate > 0 else math.nan
-    if seconds_left is None:
-        return paced
-    return max(0.0, seconds_left if math.isnan(paced) else min(paced, seconds_left))
 
 
 class Reader(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainless.core.arch import Arch, is_region
 from trainless.core.errors import TrainlessError
+from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Floats, Json
 from trainless.designs.reporting import space_of
@@ -20,7 +21,7 @@ from trainless.runs.signals import scores_of, signal_for
 from trainless.runs.trajectory import step_of
 from trainless.scoring.measures import Outcome
 from trainless.spaces.protocol import Space
-from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
+from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, State
 from trainless.ui.sources import Source
 from trainless.ui.table import NOTHING, OK, Column, Table, table_of
 

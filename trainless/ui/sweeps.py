@@ -16,12 +16,13 @@ from trainless.bench.journal import COLUMNS
 from trainless.bench.score_file import ABSENT, ScoreFile, read_scores
 from trainless.core.errors import InputError
 from trainless.core.processes import began_at, exists
+from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.designs.reporting import space_of
 from trainless.proxies.proxy import registry as proxies
 from trainless.spaces.protocol import Space
-from trainless.ui.progress import Best, Failure, Failures, Kind, Pace, Progress, State, time_left
+from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, State
 from trainless.ui.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
 
