@@ -11,10 +11,10 @@ import typer
 
 from trainless.core.settings import Option, options_of, settings_from
 
+Command = Callable[..., Any]
 
-def with_settings(
-    settings: type[Any], *, skip: tuple[str, ...] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+
+def with_settings(settings: type[Any], *, skip: tuple[str, ...] = ()) -> Callable[[Command], Command]:
     """Give a command the options of a settings class.
 
     The command has a parameter ``settings``; in its place stand all fields of the class that were made by
