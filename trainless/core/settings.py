@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from trainless.core.errors import InputError
 
 S = TypeVar("S")
-_OPTION = "trainless.option"
+_OPTION = "option"
 
 
 @dataclass(frozen=True)
