@@ -14,12 +14,14 @@ import pytest
 
 import trainless as tl
 from trainless.bench.journal import Journal, Known, known_from, read_known
-from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task, proxy_in_file
+from trainless.bench.plan import Plan, open_archs
 from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record
 from trainless.proxies import registry
+from trainless.scoring.request import proxy_in_file, select
+from trainless.spaces import open_space
 from trainless.spaces.nb201 import NasBench201
 
 THIN = "channels=4,cells=1"
@@ -105,11 +107,14 @@ def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: P
         "                                  'platformdirs', 'PIL', 'matplotlib', 'click'}:\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Block())\n"
-        "from trainless.bench.plan import open_proxies, open_space, Plan\n"
+        "from trainless.scoring.request import select\n"
+        "from trainless.spaces import open_space\n"
+        "from trainless.tasks import task\n"
         "from trainless.bench.sweep import options\n"
         "from trainless.bench.worker import Sweeping\n"
-        "open_proxies('all'), options(), open_space(Plan('x')), open_space(Plan('x', space='nb101'))\n"
+        f"select('all'), options(), open_space('nb201'), open_space('nb101'), task({str(tmp_path / 'few.npz')!r})\n"
     )
+    np.savez(tmp_path / "few.npz", x=np.zeros((20, 3, 4, 4), np.uint8), y=np.arange(20) % 2)
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -202,14 +207,14 @@ def test_large_values_keep_double_precision(tmp_path: Path) -> None:
 
 
 def test_plans_are_read(tmp_path: Path) -> None:
-    space = open_space(Plan("x", space_args="channels=8"))
+    space = open_space("nb201", "channels=8")
     assert space == NasBench201(8)
     listed = tmp_path / "archs.txt"
     listed.write_text("\n".join([space.format((1,) * 6), "", space.format((3,) * 6), space.format((1,) * 6)]))
     assert open_archs(str(listed), space) == [(1,) * 6, (3,) * 6]
     assert len(set(open_archs("sample:100", space))) == 100
     with pytest.raises(InputError, match="too many to go through"):
-        open_archs("all", open_space(Plan("x", space="darts")))
+        open_archs("all", open_space("darts"))
     with pytest.raises(InputError, match="expected a number of at least 1"):
         open_archs("sample:0", space)
     with pytest.raises(InputError, match="nb201 has 15,625: give fewer, or all"):
@@ -220,27 +225,36 @@ def test_plans_are_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'snip' was given; expected FILE\.py:NAME"):
         proxy_in_file("snip")
     with pytest.raises(InputError, match="expected noise:SHAPE:CLASSES"):
-        open_task("noise:3xx8")
+        tl.task("noise:3xx8")
     with pytest.raises(InputError, match="there is no file"):
         proxy_in_file("nowhere.py:mine")
     (tmp_path / "plainfile.py").write_text("mine = 3")
     with pytest.raises(InputError, match="has no proxy 'mine'"):
-        open_proxies(f"{tmp_path / 'plainfile.py'}:mine")
+        select(f"{tmp_path / 'plainfile.py'}:mine")
 
 
-def test_bytes_are_normalised_and_floats_are_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["noise:3x32x32:10", "mine.npz"])
+def test_a_sweep_and_a_search_of_one_task_share_their_scores(tmp_path: Path, source: str) -> None:
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (20, 3, 4, 4), np.uint8), np.arange(20) % 5
-    np.savez(tmp_path / "bytes.npz", x=x, y=y)
-    np.savez(tmp_path / "floats.npz", x=x.astype(np.float32), y=y)
-    inputs, _ = open_task(str(tmp_path / "bytes.npz")).tensors("train")
-    assert inputs.mean().abs() < 1e-5
-    task = open_task(str(tmp_path / "floats.npz"))
-    np.testing.assert_array_equal(task.tensors("train")[0].numpy(), x.astype(np.float32))
-    assert task.target.outputs == 5
-    np.savez(tmp_path / "other.npz", a=x)
-    with pytest.raises(InputError, match="expected arrays x"):
-        open_task(str(tmp_path / "other.npz"))
+    np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8), y=np.arange(40) % 4)
+    task = str(tmp_path / source) if source.endswith(".npz") else source
+    kept, listed = str(tmp_path / "kept.sqlite"), tmp_path / "archs.txt"
+    found = tl.search(
+        task, open_space("nb201", THIN), proxies="params,snip", evaluations=3, init="paper", batch=8,
+        store=kept,
+    )  # fmt: skip
+    listed.write_text("\n".join(place.text for place in found.places))
+    with tl.SqliteStore(kept) as store:
+        before = len(list(store.rows()))
+    assert before == 6
+    plan = Plan(
+        str(tmp_path / "s"), space_args=THIN, archs=str(listed), proxies="params,snip", task=task, batch=8, store=kept
+    )
+    swept = sweep(plan)
+    assert swept.settings["fingerprint"] == tl.task(task).fingerprint
+    assert swept.column("snip").tolist() == [place.scores["snip"] for place in found.places]
+    with tl.SqliteStore(kept) as store:
+        assert len(list(store.rows())) == before
 
 
 def test_journal_columns_are_plain_csv(tmp_path: Path) -> None:
@@ -263,4 +277,4 @@ def test_a_batch_that_is_larger_than_the_data_is_recorded_as_it_was(tmp_path: Pa
     data = tmp_path / "few.npz"
     np.savez(data, x=np.random.default_rng(0).normal(size=(12, 3, 8, 8)).astype(np.float32), y=np.arange(12) % 3)
     plan = Plan(str(tmp_path / "s"), space_args=THIN, archs="sample:1", proxies="params", task=str(data), batch=10**8)
-    assert sweep(plan).settings["batch"] == 12
+    assert sweep(plan).settings["batch"] == len(tl.task(str(data)).part("train")) == 6

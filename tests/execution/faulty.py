@@ -14,11 +14,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from trainless.bench.plan import open_proxies
 from trainless.core.task import Task
 from trainless.execution import fork_server as nursery
 from trainless.runs.search import search
 from trainless.runs.trajectory import read
+from trainless.scoring.request import select
 from trainless.spaces.nb201 import NasBench201
 
 EVALUATIONS = 20
@@ -88,7 +88,7 @@ def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         search(
-            Task.noise((3, 8, 8)), SPACE, searcher, proxies=open_proxies(f"{place.proxy}:faulty"),
+            Task.noise((3, 8, 8)), SPACE, searcher, proxies=select(f"{place.proxy}:faulty"),
             searcher_args=SEARCHERS[searcher], evaluations=EVALUATIONS, batch=4, seed=3, ahead=4, out=place.run,
             **options,
         )  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainless.bench.plan import open_proxies
 from trainless.core.arch import Proposal
 from trainless.core.task import Task
 from trainless.execution.engine import Executor
 from trainless.scoring.measures import ByProxies, Outcome
+from trainless.scoring.request import select
 from trainless.spaces.custom import load
 
 OWN = """
@@ -53,7 +53,7 @@ def own_measure(folder: Path) -> ByProxies:
     """A space and a proxy of a user's file. The file itself is gone: its text travels, not its path."""
     file = folder / "own.py"
     file.write_text(OWN)
-    space, proxies = load(f"{file}:Mine"), open_proxies(f"{file}:tensors,params")
+    space, proxies = load(f"{file}:Mine"), select(f"{file}:tensors,params")
     file.unlink()
     return ByProxies(space, Task.noise((3, 2, 2), 4), proxies, batch=4)
 

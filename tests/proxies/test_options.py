@@ -17,7 +17,6 @@ from torch import nn
 import trainless as tl
 from trainless.bench.correlate import open_columns
 from trainless.bench.export import to_store
-from trainless.bench.judge_proxy import proxy_in_file
 from trainless.bench.plan import Plan
 from trainless.bench.sweep import sweep
 from trainless.bench.tables import Table
@@ -32,7 +31,7 @@ from trainless.proxies.proxy import canonical
 from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
 from trainless.proxies.zico import zico
 from trainless.scoring.measures import ByProxies
-from trainless.scoring.request import select
+from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces.nb201 import NasBench201
 from trainless.store import store_at
 

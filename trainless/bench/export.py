@@ -6,13 +6,15 @@ import csv
 import math
 from pathlib import Path
 
-from trainless.bench.plan import Plan, open_space, open_task
+from trainless.bench.plan import Plan
 from trainless.bench.score_file import ScoreFile
 from trainless.core.errors import InputError
 from trainless.proxies.proxy import registry
 from trainless.scoring.request import data_for, init_named, setting_for
+from trainless.spaces import open_space
 from trainless.spaces.protocol import key
 from trainless.store import Key, Result, Store
+from trainless.tasks import task as open_task
 
 
 def to_csv(file: ScoreFile, path: str | Path) -> None:
@@ -33,7 +35,7 @@ def to_csv(file: ScoreFile, path: str | Path) -> None:
 
 def to_store(file: ScoreFile, plan: Plan, store: Store) -> int:
     """Keep every score of registered proxies that succeeded; the number of them."""
-    space, task = open_space(plan), open_task(plan.task)
+    space, task = open_space(plan.space, plan.space_args), open_task(plan.task)
     data = data_for(plan.batch or None, task, [], "cpu")
     archs = [",".join(map(str, space.parse(arch))) for arch in file.archs]
     where = "" if plan.device == "cpu" else f" on {plan.device.partition(':')[0]}"

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from trainless.bench.correlate import board, columns_of_sweep, stored_columns
-from trainless.bench.plan import Plan, open_proxies, proxy_in_file
+from trainless.bench.plan import Plan
 from trainless.bench.score_file import ScoreFile
 from trainless.bench.score_library import Column, Evidence, Missing, described, truth
 from trainless.bench.sheet import Sheet
 from trainless.bench.sweep import Progress, sweep
 from trainless.core.errors import InputError
 from trainless.core.types import Mask
+from trainless.scoring.request import proxy_in_file, select
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ def judge_proxy(
     if sample < 10:
         raise InputError(f"a sample of {sample} was given; expected at least 10 networks")
     rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[:sample]
-    others = [proxy.name for proxy in open_proxies(against) if proxy.name != mine]
+    others = [proxy.name for proxy in select(against) if proxy.name != mine]
     stored, note = _stored(evidence, table, rescore)
     folder.mkdir(parents=True, exist_ok=True)
     listed = folder / "archs.txt"

@@ -11,13 +11,6 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.target import Target
-from trainless.core.task import Part, Task
-from trainless.core.text import one_line
-from trainless.core.user_files import load_file
-from trainless.proxies.proxy import Proxy
-from trainless.scoring.request import select
-from trainless.spaces import space as find_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space
 
@@ -37,7 +30,7 @@ class Plan:
             one's own, with commas between them.
         init: ``paper`` or ``own``, as for ``score``.
         batch: Samples per batch; 0 leaves it to each proxy's setting.
-        task: ``file.npz`` with arrays ``x`` and ``y``, ``noise:3x32x32:10``, or a task's name.
+        task: A task's name, ``noise:3x32x32:10``, or a file or folder.
         seeds: The seeds.
         processes: How many worker processes.
         device: ``cpu`` or ``cuda``.
@@ -66,14 +59,6 @@ class Plan:
     engine: str = "local"
     address: str = ""
     store: str = ""
-
-
-def open_space(plan: Plan) -> Space:
-    """The space with its parameters."""
-    pairs = [part.partition("=") for part in plan.space_args.split(",") if part]
-    if any(not name or not value for name, _, value in pairs):
-        raise InputError(f"space arguments {plan.space_args!r} were given; expected name=value,name=value")
-    return find_space(plan.space, **{name: int(value) if value.isdigit() else value for name, _, value in pairs})
 
 
 def open_archs(text: str, space: Space) -> list[Arch]:
@@ -115,74 +100,3 @@ def _drawn(space: Space, count: int) -> Iterator[Arch]:
         if len(seen) == count:
             return
     raise InputError(f"{space.name} has not {count} distinct archs to draw: give fewer, or all")
-
-
-def open_task(text: str) -> Task:
-    """The task that is meant; one from a file of arrays needs nothing but NumPy.
-
-    Bytes are normalised per channel; floats are taken as they are.
-
-    Example:
-        >>> open_task("noise:3x8x8:10").input_shape
-        (3, 8, 8)
-    """
-    if text.startswith("noise:"):
-        _, shape, *classes = text.split(":")
-        try:
-            return Task.noise([int(part) for part in shape.split("x")], int(classes[0]) if classes else 10)
-        except ValueError:
-            raise InputError(f"task {text!r} was given; expected noise:SHAPE:CLASSES as in noise:3x32x32:10") from None
-    if text.endswith(".npz") and Path(text).is_file():
-        with np.load(text, allow_pickle=False) as file:
-            if not {"x", "y"} <= set(file.files):
-                raise InputError(f"{text} holds {', '.join(file.files)}; expected arrays x (N, C, …) and y (N)")
-            return _of_arrays(Path(text).stem, Part(file["x"], file["y"]))
-    from trainless.tasks import task
-
-    return task(text)
-
-
-def _of_arrays(name: str, part: Part) -> Task:
-    x, y = np.asarray(part.x), np.asarray(part.y)
-    if x.ndim < 2 or len(x) != len(y) or not len(x):
-        raise InputError(f"{name} has x of shape {x.shape} and y of {y.shape}; expected (N, C, …) and (N)")
-    if np.issubdtype(y.dtype, np.floating):
-        target = Target("regression", int(np.prod(y.shape[1:], initial=1)))
-    else:
-        classes = max(2, int(y.max()) + 1)
-        target = Target("binary" if classes == 2 else "multiclass", classes)
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    if not np.issubdtype(x.dtype, np.floating):
-        axes = (0, *range(2, x.ndim))
-        mean = tuple(x.mean(axes, dtype=np.float64).tolist())
-        std = tuple(np.maximum(x.std(axes, dtype=np.float64), 1e-6).tolist())
-    return Task(name, tuple(x.shape[1:]), target, part, mean=mean, std=std)
-
-
-def open_proxies(text: str) -> list[Proxy]:
-    """The proxies that are meant, those in files of one's own among them.
-
-    Example:
-        >>> [proxy.name for proxy in open_proxies("snip,params")]
-        ['snip', 'params']
-    """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return select([proxy_in_file(part) if ".py:" in part else part for part in parts])
-
-
-def proxy_in_file(text: str) -> Proxy:
-    """The proxy that ``file.py:name`` stands for, or with options ``file.py:name/option=value``."""
-    path, _, named = text.rpartition(":")
-    name, slash, options = named.partition("/")
-    if not path:
-        raise InputError(f"the proxy {text!r} was given; expected FILE.py:NAME")
-    try:
-        found = vars(load_file(Path(path))).get(name)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"importing {path} failed ({one_line(error)}): mend it") from error
-    if not isinstance(found, Proxy):
-        raise InputError(f"{path} has no proxy {name!r}: put @trainless.proxy(higher_is_better=…, paper=…) above it")
-    return found.having_text(options) if slash else found

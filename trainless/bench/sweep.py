@@ -26,7 +26,7 @@ import torch
 
 from trainless.bench.crew import Crew
 from trainless.bench.journal import Known, read_known
-from trainless.bench.plan import Plan, open_archs, open_proxies, open_space, open_task
+from trainless.bench.plan import Plan, open_archs
 from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
@@ -35,8 +35,10 @@ from trainless.execution.engine import Engine
 from trainless.execution.fork_server import prepare
 from trainless.execution.interrupts import one_interrupt
 from trainless.proxies.proxy import Proxy, registry
-from trainless.scoring.request import data_for, init_named, setting_for
+from trainless.scoring.request import data_for, init_named, select, setting_for
+from trainless.spaces import open_space
 from trainless.spaces.protocol import Space, key
+from trainless.tasks import task as open_task
 
 TICK = 10.0
 
@@ -74,7 +76,7 @@ def sweep(
     started = time.monotonic()
     init_named(plan.init)
     require_seeds(plan.seeds)
-    space, task, proxies = open_space(plan), open_task(plan.task), open_proxies(plan.proxies)
+    space, task, proxies = open_space(plan.space, plan.space_args), open_task(plan.task), select(plan.proxies)
     space.check(task)
     folder = Path(plan.out)
     folder.mkdir(parents=True, exist_ok=True)

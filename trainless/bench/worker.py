@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from trainless.bench.journal import Journal, Pair
-from trainless.bench.plan import Plan, open_proxies, open_space, open_task
+from trainless.bench.plan import Plan
 from trainless.core.arch import Proposal
 from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
@@ -20,10 +20,12 @@ from trainless.proxies.proxy import Proxy
 from trainless.scoring.batches import Data
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.measures import Outcome
-from trainless.scoring.request import data_for, init_named
+from trainless.scoring.request import data_for, init_named, select
 from trainless.scoring.subjects import Member
+from trainless.spaces import open_space
 from trainless.spaces.protocol import Space
 from trainless.store import Store, StoreError, store_at
+from trainless.tasks import task as open_task
 
 POISONED = 70  # a GPU context that failed once fails ever after: leave, and let a fresh process try
 SWEPT = "swept"
@@ -63,8 +65,8 @@ class Sweeping:
 
     def _open(self) -> tuple[Space, dict[str, Proxy], Data, Journal]:
         if self._opened is None:
-            plan, space = self._plan, open_space(self._plan)
-            proxies = {proxy.name: proxy for proxy in open_proxies(plan.proxies)}
+            plan, space = self._plan, open_space(self._plan.space, self._plan.space_args)
+            proxies = {proxy.name: proxy for proxy in select(plan.proxies)}
             data = data_for(plan.batch or None, open_task(plan.task), [], plan.device)
             self._store = store_at(plan.store) if plan.store else None
             self._opened = space, proxies, data, Journal(Path(plan.out), f"w{os.getpid()}")

@@ -28,8 +28,8 @@ def bench_search(
     from trainless.bench.simulation import bench_search as run
     from trainless.bench.simulation import proxy_of_scores
     from trainless.bench.tables import table as open_table
-    from trainless.cli.inputs import parse_arguments
     from trainless.core.errors import InputError
+    from trainless.core.parameters import parse_arguments
     from trainless.core.units import seconds_of
     from trainless.searchers.stopping import Budget
     from trainless.spaces import space

@@ -29,11 +29,12 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
 ) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
-    from trainless.cli.inputs import open_space, say_capped
+    from trainless.cli.inputs import say_capped
     from trainless.cli.progress import tracked
     from trainless.scoring.evaluate import evaluate, in_order
     from trainless.scoring.request import data_for, seed_list, select
     from trainless.scoring.subjects import Member
+    from trainless.spaces import open_space
     from trainless.store import SqliteStore
     from trainless.tasks import task as find_task
 

@@ -72,16 +72,17 @@ def design(
 
     if (workers or cores()) > 1 and engine == "local" and device in ("", "cpu"):
         prepare()  # workers import torch while this process does
-    from trainless.cli.inputs import open_task, parse_arguments
+    from trainless.core.parameters import parse_arguments
     from trainless.core.units import budget_of
     from trainless.designs.pipeline import design as run_design
     from trainless.designs.settings import require_promises
     from trainless.execution.limits import keep_warm
+    from trainless.tasks import task as open_task
 
     keep_warm()
     require_promises(coverage, accuracy)
     budget_of(time_budget or None)
-    task = open_task(data, size=size)
+    task = open_task(data, **({"size": size} if size else {}))
     limits = {
         "params": max_params,
         "flops": max_flops,

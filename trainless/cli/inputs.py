@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trainless.core.errors import InputError
-from trainless.core.parameters import parsed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +18,13 @@ if TYPE_CHECKING:
     from trainless.scoring.batches import Data
     from trainless.scoring.request import Init
     from trainless.scoring.subjects import Subject
-    from trainless.spaces.protocol import Space
 
 DEFAULT_SHAPE = "3x32x32"
 DEFAULT_CLASSES = 10
 
 
-def open_task(task: str, shape: str = "", classes: int | None = None, size: str = "") -> Task:
-    """The task that was named, or noise of a shape."""
+def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task:
+    """Open the task that was named, or make noise of a shape."""
     from trainless.core.task import Task
     from trainless.tasks import task as find
 
@@ -69,42 +61,10 @@ def parse_shape(text: str) -> tuple[int, ...]:
         raise InputError(f"--input {text} was given; expected channels and sizes, such as 3x32x32 or 1x1000") from None
 
 
-def parse_arguments(text: str, option: str = "--space-args", example: str = "channels=8,cells=2") -> dict[str, Any]:
-    """Parameters by name; a plus joins several values, and ends a single one that is to be a list.
-
-    Example:
-        >>> parse_arguments("channels=8,skeleton=cifar,patches=2+4")
-        {'channels': 8, 'skeleton': 'cifar', 'patches': (2, 4)}
-    """
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    if any(not name.strip() or not sign for name, sign, _ in pairs):
-        raise InputError(f"{option} {text} was given; expected name=value,name=value such as {example}")
-    return {name.strip(): parsed(value.strip()) for name, _, value in pairs}
-
-
-def open_space(name: str, text: str) -> Space:
-    """A space by its name, with the parameters that are written out.
-
-    Example:
-        >>> open_space("nb201", "cells=many")
-        Traceback (most recent call last):
-        trainless.core.errors.InputError: nb201: cells=many was given; expected a whole number, such as cells=5
-    """
-    from trainless.spaces import registry, space
-
-    parameters = parse_arguments(text)
-    known = inspect.signature(registry[name], eval_str=True).parameters if name in registry else {}
-    for each, value in parameters.items():
-        if each in known and known[each].annotation is int and not isinstance(value, int):
-            raise InputError(
-                f"{name}: {each}={value} was given; expected a whole number, such as {each}={known[each].default}"
-            )
-    return space(name, **parameters)
-
-
 def open_subjects(texts: list[str], space: str, space_args: str, output: str = "") -> list[Subject]:
     """What is to be scored: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
     from trainless.scoring.subjects import Made, subjects_of
+    from trainless.spaces import open_space
 
     if space and output:
         raise InputError("--output and --space were given; expected one of them: a space's networks have one output")
@@ -145,14 +105,15 @@ def factory(text: str) -> Any:
     """What ``module:name`` or ``file.py:name`` stands for, as a function without arguments that makes a network."""
     from torch import nn
 
+    from trainless.core.user_files import load_module
+
     where, _, name = text.rpartition(":")
     if not where or not name:
         raise InputError(
             f"{text!r} was given; expected module:factory or file.py:factory (an architecture needs --space, such as"
             " --space nb201)"
         )
-    with _beside(where):
-        found = _import(where)
+    found: Any = load_module(where)
     for part in name.split("."):
         if part not in dir(found):
             raise InputError(f"{where} has no {name!r}: expected a function or class that makes an nn.Module")
@@ -161,52 +122,8 @@ def factory(text: str) -> Any:
         return partial(_same, found)
     if not callable(found):
         raise InputError(f"{text} is a {type(found).__name__}; expected an nn.Module or a function that makes one")
-    return partial(_made, where, found)
+    return found
 
 
 def _same(net: Any) -> Any:
     return net
-
-
-def _made(where: str, make: Callable[[], Any]) -> Any:
-    with _beside(where):
-        return make()
-
-
-@contextmanager
-def _beside(where: str) -> Iterator[None]:
-    """Let a file's code import what lies in its folder."""
-    folder = str(Path(where).resolve().parent)
-    if not where.endswith(".py") or folder in sys.path:
-        yield
-        return
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
-
-
-def _import(where: str) -> Any:
-    """Import a module by its name, from the working directory too, or from a file."""
-    from trainless.core.text import one_line
-
-    try:
-        if not where.endswith(".py"):
-            if str(Path.cwd()) not in sys.path:
-                sys.path.insert(0, str(Path.cwd()))
-            return importlib.import_module(where)
-        if not Path(where).is_file():
-            raise InputError(f"there is no file {where}: expected file.py:factory")
-        spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-        if spec is None or spec.loader is None:
-            raise InputError(f"{where} cannot be imported: expected a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(spec.name, module)
-        spec.loader.exec_module(module)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"importing {where} failed ({one_line(error)}): mend it or give another module") from error
-    return module

@@ -51,16 +51,15 @@ def score(
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
     from contextlib import redirect_stdout
 
-    from trainless.bench.plan import open_proxies
     from trainless.cli import score_ranking
-    from trainless.cli.inputs import open_subjects, open_task, say_capped
+    from trainless.cli.inputs import open_subjects, say_capped, task_or_noise
     from trainless.cli.progress import tracked
     from trainless.cli.table import show, summarise
     from trainless.core.errors import InputError
     from trainless.core.scores import MACHINE
     from trainless.rankings import ranking as find_ranking
     from trainless.scoring.evaluate import evaluate, in_order
-    from trainless.scoring.request import data_for, init_named, seed_list
+    from trainless.scoring.request import data_for, init_named, seed_list, select
     from trainless.store import open_store
 
     if as_json and as_csv == "-":
@@ -69,9 +68,9 @@ def score(
     if ranking:
         score_ranking.require_several(candidates)
         wanted += find_ranking(ranking).proxies
-    chosen, how, numbers = open_proxies(",".join(wanted)), init_named(init), seed_list(seed, seeds)
+    chosen, how, numbers = select(",".join(wanted)), init_named(init), seed_list(seed, seeds)
     with redirect_stdout(sys.stderr):  # whatever the user's own code prints
-        opened = open_task(task, shape, classes, size)
+        opened = task_or_noise(task, shape, classes, size)
         subjects = open_subjects(candidates, space, space_args, output)
         data = data_for(batch, opened, subjects, device)
         for note in opened.notes:

@@ -69,17 +69,18 @@ def search(
 
     if (workers > 1 or timeout or memory_limit) and engine == "local" and device == "cpu":
         prepare()  # workers import torch while this process does
-    from trainless.bench.plan import open_proxies
-    from trainless.cli.inputs import open_space, open_task, parse_arguments
     from trainless.cli.searching import Bar, tell_interrupted
     from trainless.core.errors import InputError
+    from trainless.core.parameters import parse_arguments
     from trainless.execution.limits import keep_warm
     from trainless.runs.search import search as run_search
+    from trainless.spaces import open_space
+    from trainless.tasks import task as open_task
 
     if bool(fork) != bool(step):
         raise InputError("--fork and --step belong together: the run to begin from and the step of it")
     keep_warm()
-    task = open_task(data, size=size)
+    task = open_task(data, **({"size": size} if size else {}))
     opened = open_space(space, space_args)
     limits = {
         "params": max_params,
@@ -95,7 +96,7 @@ def search(
             task,
             opened,
             searcher,
-            proxies=open_proxies(proxies) if proxies else None,
+            proxies=proxies or None,
             ranking=ranking or None,
             searcher_args=parse_arguments(searcher_args, "--searcher-args", "population=64,tournament=8"),
             assist=assist or None,

@@ -34,8 +34,8 @@ def show(
     import json
 
     from trainless.cli.drawing import in_text
-    from trainless.cli.inputs import open_space
     from trainless.report import draw
+    from trainless.spaces import open_space
 
     opened = open_space(space, space_args)
     chosen = _drawn(opened, seed) if arch == RANDOM else opened.parse(arch)
@@ -104,11 +104,11 @@ def _drawn(space: Space, seed: int) -> Arch:
 
 def _task_for(space: Space, task: str, shape: str, classes: int | None, size: str) -> Task:
     """What was named; where nothing was and images do not fit, the built-in text."""
-    from trainless.cli.inputs import open_task
+    from trainless.cli.inputs import task_or_noise
     from trainless.core.errors import InputError
     from trainless.tasks import task as find
 
-    opened = open_task(task, shape, classes, size)
+    opened = task_or_noise(task, shape, classes, size)
     try:
         space.check(opened)
     except InputError:

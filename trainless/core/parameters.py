@@ -102,6 +102,24 @@ def parsed(text: str) -> Any:
     return tuple(parsed(part) for part in text.split("+") if part) if "+" in text else text
 
 
+def parse_arguments(text: str, option: str = "--space-args", example: str = "channels=8,cells=2") -> dict[str, Any]:
+    """Read parameters that are written as ``name=value,name=value``; see ``parsed`` for the values.
+
+    Args:
+        text: The parameters.
+        option: What an error calls them.
+        example: What an error shows.
+
+    Example:
+        >>> parse_arguments("channels=8,skeleton=cifar,patches=2+4")
+        {'channels': 8, 'skeleton': 'cifar', 'patches': (2, 4)}
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if any(not name.strip() or not sign for name, sign, _ in pairs):
+        raise InputError(f"{option} {text} was given; expected name=value,name=value such as {example}")
+    return {name.strip(): parsed(value.strip()) for name, _, value in pairs}
+
+
 def written(value: Any) -> str:
     """A value as text, which stands for it exactly; see ``parsed``.
 

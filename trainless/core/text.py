@@ -28,7 +28,11 @@ def message(error: BaseException | str) -> str:
         >>> message(ValueError("bad shape\n  in caf\udce9.bin"))
         'bad shape in caf�.bin'
     """
-    return printable(" ".join(str(error).split()))
+    try:
+        text = str(error)
+    except Exception:  # a user's class may say anything
+        text = "it cannot say what"
+    return printable(" ".join(text.split()))
 
 
 def one_line(error: BaseException) -> str:

@@ -1,14 +1,17 @@
-"""Python files of the user's own: imported where they are named, and found again in other processes."""
+"""The one importer of a user's own code: a file or a module, found again in other processes."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.text import one_line
 
 PREFIX = "trainless_user_"  # what the names of modules from users' files begin with
 
@@ -18,22 +21,41 @@ def module_name(path: Path) -> str:
     return PREFIX + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 
+def load_module(where: str) -> ModuleType:
+    """Import ``path/to/file.py``, or a module by its name, which may lie in the working directory.
+
+    Example:
+        >>> load_module("no_such_module")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: importing no_such_module failed (ModuleNotFoundError: No module named \
+'no_such_module'): mend it or give another
+
+    Raises:
+        InputError: There is no such file or module, or its code fails.
+    """
+    if where.endswith(".py"):
+        return load_file(Path(where))
+    _admit(Path.cwd())
+    with _running(where):
+        return importlib.import_module(where)
+
+
 def load_file(path: Path) -> ModuleType:
     """Import a file, which runs its code; once, as long as its text stays the same.
 
     Raises:
-        InputError: There is no such file, or it is no Python.
-        Exception: Whatever the code raises.
+        InputError: There is no such file, it is no Python, or its code fails.
     """
     held = sys.modules.get(module_name(path))
     if not path.is_file():
         if held is not None:  # it came from another machine
             return held
-        raise InputError(f"there is no file {str(path)!r}: check the path before the colon")
-    text = path.read_bytes()
-    if held is not None and vars(held).get("__text__") == text:
-        return held
-    return _executed(module_name(path), path, text)
+        raise InputError(f"there is no file {path}: check the path before the colon")
+    with _running(path):
+        text = path.read_bytes()
+        if held is not None and vars(held).get("__text__") == text:
+            return held
+        return _executed(module_name(path), path, text)
 
 
 def load_text(name: str, path: str, text: bytes) -> ModuleType:
@@ -51,6 +73,17 @@ def loaded_files() -> list[tuple[str, str, bytes]]:
     """
     modules = [(name, vars(module)) for name, module in list(sys.modules.items()) if name.startswith(PREFIX)]
     return [(name, str(held["__file__"]), held["__text__"]) for name, held in modules if "__text__" in held]
+
+
+@contextmanager
+def _running(where: object) -> Iterator[None]:
+    """Say in one line why a user's code cannot be imported."""
+    try:
+        yield
+    except (TrainlessError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # whatever a file raises ends that file, not this program
+        raise InputError(f"importing {where} failed ({one_line(error)}): mend it or give another") from error
 
 
 def _executed(name: str, path: Path, text: bytes) -> ModuleType:

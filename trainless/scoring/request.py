@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
 from trainless.core.text import one_line
+from trainless.core.user_files import load_file
 from trainless.probe.inputs import Data as Samples
 from trainless.probe.weights import Kaiming, Own
 from trainless.proxies.proxy import Proxy, Setting, registry
@@ -38,7 +40,8 @@ LAST_SEED = 2**53 - 1  # what every program that reads JSON can hold exactly
 def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
     """The proxies that are meant: ``"all"``, names and patterns (with commas between them), or proxies themselves.
 
-    A name may carry options, as in ``zico/batches=4``; a pattern stands for plain names alone.
+    A name may carry options, as in ``zico/batches=4``; a pattern stands for plain names alone; ``file.py:name`` is a
+    proxy of one's own, whose file is imported.
 
     Example:
         >>> [proxy.name for proxy in select("snip,param*,zico/cumulative=true/batches=4")]
@@ -57,12 +60,26 @@ def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
 
 
 def _named(text: str) -> list[Proxy]:
+    if ".py:" in text:
+        return [proxy_in_file(text)]
     if text != "all" and not any(sign in text for sign in "*?["):
         return [registry[text]]
     names = registry.names("*" if text == "all" else text)
     if not names:
         raise UnknownName(f"no proxy matches {text!r} (trainless list proxies)")
     return [registry[name] for name in names]
+
+
+def proxy_in_file(text: str) -> Proxy:
+    """Import the proxy that ``file.py:name`` stands for, or with options ``file.py:name/option=value``."""
+    path, _, named = text.rpartition(":")
+    name, slash, options = named.partition("/")
+    if not path:
+        raise InputError(f"the proxy {text!r} was given; expected FILE.py:NAME")
+    found = vars(load_file(Path(path))).get(name)
+    if not isinstance(found, Proxy):
+        raise InputError(f"{path} has no proxy {name!r}: put @trainless.proxy(higher_is_better=…, paper=…) above it")
+    return found.having_text(options) if slash else found
 
 
 def init_named(text: str) -> Init:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
-from trainless.core.parameters import read
+from trainless.core.parameters import parse_arguments, read
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -22,6 +22,20 @@ registry.add("mobilenet-small", "trainless.spaces.mobilenet:small_mobilenet")
 registry.add("recurrent", "trainless.spaces.recurrent:Recurrent")
 registry.add("nats-size", "trainless.spaces.sizes:Sizes")
 registry.add("transformer", "trainless.spaces.transformer:Transformer")
+
+
+def open_space(name: str, text: str = "") -> Space:
+    """Look up a space by its name, with parameters that are written out.
+
+    Example:
+        >>> open_space("nb201", "channels=8,cells=1")
+        NasBench201(channels=8, cells=1)
+        >>> open_space("nb201", "cells=many")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the space nb201: cells=many was given; expected a whole number, such as \
+cells=5
+    """
+    return space(name, **parse_arguments(text))
 
 
 def space(name: str, **parameters: Any) -> Space:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.parameters import read
 from trainless.core.task import Task
-from trainless.core.user_files import PREFIX, load_file, module_name
+from trainless.core.user_files import PREFIX, load_file, load_module, module_name
 from trainless.spaces.custom_source import digest
 from trainless.spaces.notation import format_pairs, parse_pairs
 from trainless.spaces.protocol import Space, require_arch
@@ -53,7 +52,7 @@ class Code:
 
 def _code_in_file(path: str, name: str) -> Code:
     file = Path(path)
-    return Code(vars(sys.modules.get(module_name(file)) or _from_file(path))[name])
+    return Code(vars(sys.modules.get(module_name(file)) or load_file(file))[name])
 
 
 @dataclass(frozen=True)
@@ -196,12 +195,12 @@ def load(reference: str, **parameters: Any) -> Space:
     """
     place, colon, name = reference.rpartition(":")
     if reference.endswith(".py"):
-        raise InputError(f"{reference} names a file and no space in it: {_there(_from_file(reference), reference)}")
+        raise InputError(f"{reference} names a file and no space in it: {_there(load_module(reference), reference)}")
     if not colon or not place or not name.isidentifier():
         raise InputError(
             f"{reference!r} does not name a space; expected my_file.py:my_space or package.module:my_space"
         )
-    module = _from_file(place) if place.endswith(".py") else _from_package(place)
+    module = load_module(place)
     found = vars(module).get(name)
     if found is None:
         raise InputError(f"{place} has no {name!r}: {_there(module, place)}")
@@ -250,16 +249,6 @@ def _not_a_space(found: object, reference: str, module: ModuleType, place: str) 
     if 0 < len(lacking) < len(wanted) - 1:
         return f"{reference} is {type(found).__name__}, which lacks {', '.join(lacking)}: a space has to have them"
     return f"{reference} is {type(found).__name__}, not a space: {_there(module, place)}"
-
-
-def _from_file(path: str) -> ModuleType:
-    module: ModuleType = _run(functools.partial(load_file, Path(path)), path)
-    return module
-
-
-def _from_package(name: str) -> ModuleType:
-    module: ModuleType = _run(functools.partial(importlib.import_module, name), name)
-    return module
 
 
 def _run(call: Callable[[], Any], what: str) -> Any:

@@ -70,7 +70,8 @@ def task(source: Any, **options: Any) -> Task:
     """Make a task from a registered name, a file or folder, or arrays.
 
     Args:
-        source: A name (``"digits"``, ``"medmnist:bloodmnist_64"``), a path (``.npz``, ``.npy``, ``.csv``, text, a
+        source: A name (``"digits"``, ``"medmnist:bloodmnist_64"``), ``"noise:3x32x32:10"`` for noise of a shape with
+            so many classes, a path (``.npz``, ``.npy``, ``.csv``, text, a
             folder of images by class, a folder of NIfTI volumes with a label table), or ``(x, y)`` or
             ``(x, y, groups)``.
         **options: The factory's own; for the user's data those of :class:`~trainless.tasks.reading.Reading`
@@ -81,6 +82,9 @@ def task(source: Any, **options: Any) -> Task:
         >>> digits.input_shape, digits.target.kind, digits.target.outputs
         ((1, 8, 8), 'multiclass', 10)
     """
+    if isinstance(source, str) and source.startswith("noise:"):
+        check_options(source, options, ())
+        return _noise(source)
     if isinstance(source, str) and source.startswith("medmnist:"):
         return _medmnist(source.removeprefix("medmnist:"), **_known(_medmnist, source, options))
     if isinstance(source, str) and source in registry:
@@ -93,6 +97,17 @@ def task(source: Any, **options: Any) -> Task:
     from trainless.tasks.assemble import from_arrays
 
     return from_arrays(source, **_known(from_arrays, "a task from arrays", options))
+
+
+def _noise(text: str) -> Task:
+    from trainless.core.task import Task
+
+    _, shape, *classes = text.split(":")
+    try:
+        sizes = [int(part) for part in shape.split("x")]
+        return Task.noise(sizes, *[int(part) for part in classes[:2]])
+    except (TypeError, ValueError):
+        raise InputError(f"task {text!r} was given; expected noise:SHAPE:CLASSES as in noise:3x32x32:10") from None
 
 
 def _known(factory: Factory, what: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from trainless.core.task import PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.reading import Reading, Samples, Source
-from trainless.tasks.table import complete, read_table
 
 SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
 LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
@@ -155,6 +154,8 @@ def _column(path: Path) -> Array:
         raise InputError(f"there is no file {path}: expected one label or group per sample, as .npy or .csv")
     if path.suffix == ".npy":
         return np.array(mapped(path))
+    from trainless.tasks.table import complete, read_table
+
     table = read_table(path)
     if table.shape[1] != 1:
         raise InputError(f"{path.name} has {table.shape[1]} columns; expected one, with its name in the first line")
