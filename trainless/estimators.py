@@ -35,8 +35,8 @@ from trainless.designs.pipeline import design
 from trainless.designs.settings import Preset
 from trainless.learn.files import load_predictor
 from trainless.learn.predictor import Prediction, Predictor
+from trainless.tasks.assemble import moments
 from trainless.tasks.split import stratified
-from trainless.tasks.statistics import moments
 
 VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
 LEAST = 8  # values along the only axis of a row

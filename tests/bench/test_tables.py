@@ -12,11 +12,12 @@ import pytest
 
 from trainless.bench.population import population
 from trainless.bench.tables import peer_scores, registry, table
-from trainless.bench.tables.files import DataFile, columns_of, data_directory, read_columns
+from trainless.bench.tables.files import DataFile, columns_of, read_columns
 from trainless.bench.tables.nb101 import hashed
 from trainless.bench.tables.nb201 import ATTACKS, DEVICES, TASKS
 from trainless.bench.tables.peers import PEERS
 from trainless.core.errors import InputError, UnknownName
+from trainless.core.files import data_directory
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
 FILE = DataFile("toy/toy.csv.gz", "a toy", "a toy shop", ("name",))

@@ -221,9 +221,8 @@ def test_memory_mapped_signals_are_never_loaded_whole(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", random.normal(size=(60, 500)).astype(np.float32))
     np.save(tmp_path / "y.npy", np.arange(60) % 2)
-    from trainless.tasks.assemble import from_arrays
 
-    task = from_arrays((np.load(tmp_path / "x.npy", mmap_mode="r"), np.arange(60) % 2), dims=1)
+    task = load((np.load(tmp_path / "x.npy", mmap_mode="r"), np.arange(60) % 2), dims=1)
     assert isinstance(task.part("train").x, Rows)
     found = design(task, tmp_path / "run", epochs=1, members=1, **OPTIONS)  # type: ignore[arg-type]
     assert found.summary["members"][0]["epochs"] == 1

@@ -13,19 +13,18 @@ import pytest
 from PIL import Image
 
 from trainless.core.errors import InputError
-from trainless.core.task import Task
+from trainless.core.task import InputFormat, Task
 from trainless.tasks import task
 from trainless.tasks.new import as_inputs, read_new
-from trainless.tasks.reading import SourcedTask, source_from_json, source_of
 
 RANDOM = np.random.default_rng(0)
 
 
 def stripped(made: Task) -> Task:
     """As it comes back from a run folder: without data, its source through JSON."""
-    source = source_from_json(json.loads(json.dumps(source_of(made).to_json())))
+    source = InputFormat.from_json(json.loads(json.dumps(made.source.to_json())))
     bare = replace(made, train=None, valid=None, test=None)
-    return SourcedTask(**{**vars(bare), "source": source})
+    return Task(**{**vars(bare), "source": source})
 
 
 def same(x: Any, made: Task) -> bool:
@@ -173,4 +172,4 @@ def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x.wav is of a kind that cannot be read; expected .npz"):
         read_new(tmp_path / "x.wav", made)
     with pytest.raises(InputError, match="a source of kind 'tape'"):
-        source_from_json({"kind": "tape", "columns": []})
+        InputFormat.from_json({"kind": "tape", "columns": []})

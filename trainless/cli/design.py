@@ -193,9 +193,8 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed) -> None:
-    from trainless.tasks.reading import source_of
 
-    summary, folder, new = found.summary, found.folder, source_of(found.predictor.task).example
+    summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     spent = summary["spent"]
     typer.echo(

@@ -114,3 +114,13 @@ def numbers(values: Iterable[float]) -> list[float | str | None]:
 def unnumbers(values: Iterable[float | str | None]) -> list[float]:
     """The floats that :func:`numbers` wrote."""
     return [unnumber(value) for value in values]
+
+
+def data_directory() -> Path:
+    """The directory of real data sets and tables: ``$TRAINLESS_DATA``, else ``trainless/data`` in the user's cache."""
+    given = os.environ.get("TRAINLESS_DATA")
+    if given:
+        return Path(given)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("trainless")) / "data"

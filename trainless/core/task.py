@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,54 @@ class Part:
         return len(self.y)
 
 
+EXAMPLES = {"npz": "new.npz", "npy": "new.npy", "table": "new.csv", "images": "new-images/", "volumes": "new-volumes/"}
+MODES = ("L", "RGB", "F")
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """How a task's inputs were read, so that new inputs can be read alike; plain data.
+
+    Args:
+        kind: ``npz``, ``npy``, ``table``, ``images`` or ``volumes``.
+        channels: Where the channel axis is in what was read: ``first``, ``last`` or ``none``; empty is not known.
+        mode: What pixels of images became: ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits).
+        resized: Whether images or volumes were brought to one size; otherwise all had it.
+        columns: The names of a table's values, in order.
+        label_last: Whether the last column of an array was the label.
+
+    Example:
+        >>> table = InputFormat("table", columns=("t0", "t1"))
+        >>> table.example, InputFormat.from_json(table.to_json()) == table
+        ('new.csv', True)
+    """
+
+    kind: str = "npz"
+    channels: str = ""
+    mode: str = ""
+    resized: bool = False
+    columns: tuple[str, ...] = ()
+    label_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):
+            raise InputError(f"a source of kind {self.kind!r} and mode {self.mode!r} is not known to this trainless")
+
+    @property
+    def example(self) -> str:
+        """A file name for new inputs of this kind."""
+        return EXAMPLES[self.kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "columns": list(self.columns)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> InputFormat:
+        """Read what ``to_json`` wrote."""
+        return cls(**{**data, "columns": tuple(str(name) for name in data["columns"])})
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """Data, input shape and target; inputs are normalised per channel from the training part.
@@ -78,6 +126,7 @@ class Task:
         std: Channel deviations that are divided by.
         vocabulary: Number of tokens of a text task; 0 for everything else.
         notes: What the loader changed and the user should know.
+        source: How the inputs were read.
 
     Example:
         >>> task = Task.noise((3, 32, 32), classes=10)
@@ -96,6 +145,7 @@ class Task:
     std: tuple[float, ...] = ()
     vocabulary: int = 0
     notes: tuple[str, ...] = ()
+    source: InputFormat = field(default_factory=InputFormat, repr=False)
     fingerprint: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:

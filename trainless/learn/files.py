@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.task import Task
+from trainless.core.task import InputFormat, Task
 from trainless.core.text import undamaged
 from trainless.learn.checkpoint import epoch_from_json, load_weights, read_tensors, write_tensors
 from trainless.learn.conformal import intervals_from_json, sets_from_json
@@ -23,7 +24,6 @@ from trainless.learn.loop import Report, Trained
 from trainless.learn.members import Member, build, member_from_json, train_member
 from trainless.learn.predictor import Predictor
 from trainless.spaces.protocol import Space
-from trainless.tasks.reading import Source, SourcedTask, source_from_json, source_of
 
 VERSION = 1
 WEIGHTS, MEMBER, CHECKPOINT = "weights.safetensors", "member.json", "checkpoint.safetensors"
@@ -160,7 +160,7 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
     about: dict[str, Any] = {
         "version": VERSION,
         "task": task_to_json(predictor.task),
-        "source": source_of(predictor.task).to_json(),
+        "source": predictor.task.source.to_json(),
         "members": members,
         "weights": [float(weight) for weight in predictor.weights],
         "temperature": predictor.temperature,
@@ -176,9 +176,9 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
         nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
         task = task_from_json(data["task"])
-        source = source_from_json(data["source"]) if "source" in data else Source()
+        source = InputFormat.from_json(data["source"]) if "source" in data else InputFormat()
         return Predictor(
-            task=SourcedTask(**vars(task), source=source),
+            task=replace(task, source=source),
             nets=tuple(nets),
             weights=np.asarray(data["weights"], np.float64),
             temperature=float(data["temperature"]),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
@@ -16,25 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["descriptions", "registry", "task"]
 
-Factory = Callable[..., "Task"]
-
-FLAT = (
-    "path",
-    "chest",
-    "derma",
-    "oct",
-    "pneumonia",
-    "retina",
-    "breast",
-    "blood",
-    "tissue",
-    "organa",
-    "organc",
-    "organs",
-)
-SOLID = ("organ", "nodule", "adrenal", "fracture", "vessel", "synapse")
-MEDMNIST_2D = tuple(f"{name}mnist" for name in FLAT)
-MEDMNIST_3D = tuple(f"{name}mnist3d" for name in SOLID)
+Loader = Callable[..., "Task"]
+FLAT = "path chest derma oct pneumonia retina breast blood tissue organa organc organs"
+SOLID = "organ nodule adrenal fracture vessel synapse"
+READABLE = ".npz, .npy, .csv, .tsv, .txt, .text, .tokens, a folder of images by class or of NIfTI volumes with a table"
 
 
 def _medmnist(name: str, *, label: str | int = "") -> Task:
@@ -43,30 +30,36 @@ def _medmnist(name: str, *, label: str | int = "") -> Task:
     return medmnist(name, label=label)
 
 
-registry: Registry[Factory] = Registry("task", "tasks")
-registry.add("digits", "trainless.tasks.builtin:digits")
-registry.add("ecg-sim", "trainless.tasks.builtin:ecg_sim")
-registry.add("nodule-sim", "trainless.tasks.builtin:nodule_sim")
-registry.add("tiny-text", "trainless.tasks.builtin:tiny_text")
-registry.add("cinc2017", "trainless.tasks.datasets:cinc2017")
-registry.add("cifar10", "trainless.tasks.datasets:cifar10")
-for _name in MEDMNIST_2D + MEDMNIST_3D:
-    registry.add(_name, partial(_medmnist, _name))
-
+registry: Registry[Loader] = Registry("task", "tasks")
 #: One line per task that comes with trainless, readable without importing anything heavy.
-descriptions: Mapping[str, str] = {
-    "digits": "scikit-learn's real handwritten digits, 8×8, 10 classes; no download",
-    "ecg-sim": "simulated single-lead rhythms, 1D, 4 classes; no download",
-    "nodule-sim": "simulated volumes with or without a nodule, 3D, binary; no download",
-    "tiny-text": "sentences of a small grammar, tokens; no download",
-    "cinc2017": "CinC 2017 single-lead ECG, windows split by record, 4 classes; data directory",
-    "cifar10": "CIFAR-10 photographs, 32×32, 10 classes; data directory",
-    **{name: f"MedMNIST {name}, 2D images; data directory" for name in MEDMNIST_2D},
-    **{name: f"MedMNIST {name}, 3D volumes; data directory" for name in MEDMNIST_3D},
-}
+descriptions: dict[str, str] = {}
+for _name, _where, _text in (
+    ("digits", "builtin:digits", "scikit-learn's real handwritten digits, 8×8, 10 classes; no download"),
+    ("ecg-sim", "builtin:ecg_sim", "simulated single-lead rhythms, 1D, 4 classes; no download"),
+    ("nodule-sim", "builtin:nodule_sim", "simulated volumes with or without a nodule, 3D, binary; no download"),
+    ("tiny-text", "builtin:tiny_text", "sentences of a small grammar, tokens; no download"),
+    ("cinc2017", "datasets:cinc2017", "CinC 2017 single-lead ECG, windows split by record, 4 classes; data directory"),
+    ("cifar10", "datasets:cifar10", "CIFAR-10 photographs, 32×32, 10 classes; data directory"),
+):
+    registry.add(_name, f"trainless.tasks.{_where}")
+    descriptions[_name] = _text
+for _words, _ending, _text in ((FLAT, "mnist", "2D images"), (SOLID, "mnist3d", "3D volumes")):
+    for _name in (f"{_word}{_ending}" for _word in _words.split()):
+        registry.add(_name, partial(_medmnist, _name))
+        descriptions[_name] = f"MedMNIST {_name}, {_text}; data directory"
+
+_loaders: Registry[Loader] = Registry("loader", "loaders")
+for _endings, _where in (
+    (".npz", "numpy_files:from_npz"),
+    (".npy", "numpy_files:from_npy"),
+    (".csv .tsv", "table:from_csv"),
+    (".txt .text .tokens", "text:from_text"),
+):
+    for _name in _endings.split():
+        _loaders.add(_name, f"trainless.tasks.{_where}")
 
 
-def task(source: Any, **options: Any) -> Task:
+def task(source: Any, *, name: str = "", **options: Any) -> Task:
     """Make a task from a registered name, a file or folder, or arrays.
 
     Args:
@@ -74,6 +67,7 @@ def task(source: Any, **options: Any) -> Task:
             so many classes, a path (``.npz``, ``.npy``, ``.csv``, text, a
             folder of images by class, a folder of NIfTI volumes with a label table), or ``(x, y)`` or
             ``(x, y, groups)``.
+        name: What to call the task of your own data; the file's or folder's name otherwise.
         **options: The factory's own; for the user's data those of :class:`~trainless.tasks.reading.Reading`
             (``kind``, ``dims``, ``channels``, ``label``, ``seed``) and of the file's loader (``size``, ``group``, …).
 
@@ -83,20 +77,18 @@ def task(source: Any, **options: Any) -> Task:
         ((1, 8, 8), 'multiclass', 10)
     """
     if isinstance(source, str) and source.startswith("noise:"):
-        check_options(source, options, ())
-        return _noise(source)
-    if isinstance(source, str) and source.startswith("medmnist:"):
-        return _medmnist(source.removeprefix("medmnist:"), **_known(_medmnist, source, options))
-    if isinstance(source, str) and source in registry:
-        factory = registry[source]
-        return factory(**_known(factory, source, options))
-    if isinstance(source, (str, os.PathLike)):
-        from trainless.tasks.paths import from_path
+        made = _loaded(partial(_noise, source), source, (), options)
+    elif isinstance(source, str) and source.startswith("medmnist:"):
+        made = _loaded(partial(_medmnist, source.removeprefix("medmnist:")), source, (), options)
+    elif isinstance(source, str) and source in registry:
+        made = _loaded(registry[source], source, (), options)
+    elif isinstance(source, (str, os.PathLike)):
+        made = _from_path(source, options)
+    else:
+        from trainless.tasks.assemble import from_arrays
 
-        return from_path(source, options)
-    from trainless.tasks.assemble import from_arrays
-
-    return from_arrays(source, **_known(from_arrays, "a task from arrays", options))
+        made = _loaded(from_arrays, "a task from arrays", (source,), options)
+    return replace(made, name=name) if name else made
 
 
 def _noise(text: str) -> Task:
@@ -110,17 +102,78 @@ def _noise(text: str) -> Task:
         raise InputError(f"task {text!r} was given; expected noise:SHAPE:CLASSES as in noise:3x32x32:10") from None
 
 
-def _known(factory: Factory, what: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options as they are, or an error that lists what there is instead."""
-    parameters = inspect.signature(factory).parameters.values()
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        check_options(what, options, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY])
-    return options
+def _loaded(loader: Loader, what: str, source: tuple[Any, ...], options: Mapping[str, Any]) -> Task:
+    """Call a loader with its own options and with those of the reading, or say which options there are."""
+    parameters = inspect.signature(loader).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return loader(*source, **options)
+    own = {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    reading: list[Any] = []
+    forced: set[str] = set()
+    if "reading" in parameters:
+        from trainless.tasks.reading import Reading
+
+        forced = {field.name for field in fields(Reading)}
+    _check_options(what, options, own | forced | ({"name"} if source else set()))
+    if forced:
+        reading = [Reading(**{name: value for name, value in options.items() if name in forced})]
+    return loader(*source, *reading, **{name: value for name, value in options.items() if name in own})
 
 
-def check_options(what: str, options: Iterable[str], allowed: Iterable[str]) -> None:
-    """Raise an error for the first option that is not allowed."""
+def _check_options(what: str, options: Iterable[str], allowed: Iterable[str]) -> None:
     names = sorted(allowed)
     for option in options:
         if option not in names:
             raise InputError(f"{what} has no option {option!r}; it has: {', '.join(names) or 'none'}")
+
+
+def _from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
+    """Read a file or folder by the loader that its kind has."""
+    path = Path(source)
+    if not path.exists():
+        return _not_there(path, source, options)
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} cannot be read: change its permissions")
+    loader = _folder_loader(path) if path.is_dir() else _file_loader(path)
+    try:
+        return _loaded(loader, path.name, (path,), options)
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise InputError(f"{path.name}: {error}") from error
+
+
+def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
+    """A MedMNIST file by its bare name, or the error."""
+    from trainless.core.files import data_directory
+
+    bare = isinstance(source, str) and path.name == source and not path.suffix
+    if bare and "mnist" in path.name and (data_directory() / "medmnist" / f"{path.name}.npz").is_file():
+        return _loaded(partial(_medmnist, path.name), path.name, (), options)
+    if bare:
+        return registry[str(source)]()
+    raise InputError(f"there is no file or folder {path}: check the path, or give a name (trainless list tasks)")
+
+
+def _file_loader(path: Path) -> Loader:
+    suffix = path.suffixes[-2].lower() if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix.lower()
+    if suffix == ".nii":
+        raise InputError(f"{path.name} is one volume; give the folder that holds all of them and a CSV with file,label")
+    if suffix not in _loaders:
+        raise InputError(f"{path.name} is of a kind that no loader reads; expected {READABLE}")
+    return _loaders[suffix]
+
+
+def _folder_loader(folder: Path) -> Loader:
+    from trainless.tasks.folders import from_images, from_nifti, has_images, has_volumes
+    from trainless.tasks.text import from_text, text_files
+
+    if has_volumes(folder):
+        return from_nifti
+    if has_images(folder):
+        return from_images
+    if text_files(folder):
+        return from_text
+    raise InputError(f"the folder {folder.name} holds nothing that a loader reads; expected {READABLE}")

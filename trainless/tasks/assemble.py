@@ -1,8 +1,12 @@
-"""From samples as read to a task: layout, labels, split, checks, normalisation."""
+"""From samples as read to a task: layout, labels, split, checks, normalisation.
+
+What needs all values is computed in pieces that fit in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +14,16 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.task import Part, PartName, Rows, Task
-from trainless.core.types import Array, Index
+from trainless.core.task import InputFormat, Part, PartName, Rows, Task
+from trainless.core.types import Array, Floats, Index
 from trainless.tasks.labels import encode, vector
-from trainless.tasks.layout import channels_first, detect
-from trainless.tasks.reading import Reading, Samples, Source, SourcedTask
+from trainless.tasks.reading import Reading, Samples, channels_first, detect
 from trainless.tasks.split import FRACTIONS, grouped, stratified
-from trainless.tasks.statistics import copies, moments, require_finite
 
 Given = Mapping[PartName, Samples]
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")
-ARRAYS = Source()
+ARRAYS = InputFormat()
+PIECE = 2**23  # values held at once
 
 
 def assemble(
@@ -29,8 +32,8 @@ def assemble(
     reading: Reading,
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
-    source: Source = ARRAYS,
-) -> SourcedTask:
+    source: InputFormat = ARRAYS,
+) -> Task:
     """Make a task of the parts that are given; those that are missing are cut off the training part.
 
     Args:
@@ -60,7 +63,7 @@ def assemble(
     mean, std = _normalisation(parts["train"].x, said)
     train, valid, test = (parts[part] for part in PARTS)
     shape, read_as = inputs["train"].shape[1:], replace(source, channels=channels)
-    return SourcedTask(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
+    return Task(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
 
 
 def _check(part: PartName, samples: Samples) -> None:
@@ -152,31 +155,16 @@ def _normalisation(x: Array | Rows, notes: list[str]) -> tuple[tuple[float, ...]
     return tuple(mean.tolist()), tuple(np.where(flat, 1.0, std).tolist())
 
 
-def from_arrays(
-    arrays: Any,
-    *,
-    name: str = "arrays",
-    kind: str = "",
-    dims: int = 0,
-    channels: str = "",
-    label: str | int = "",
-    seed: int = 0,
-) -> Task:
-    """A task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists.
+def from_arrays(arrays: Any, reading: Reading) -> Task:
+    """Make a task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists.
 
     Args:
         arrays: Inputs whose first axis counts the samples, their labels, and optionally who each came from.
-        name: What to call it.
-        kind: See :class:`~trainless.tasks.reading.Reading`, as for the rest.
-        dims: Spatial dimensions.
-        channels: Where the channel axis is.
-        label: The column, where labels have several.
-        seed: Of the split.
+        reading: What the user forces.
 
     Example:
-        >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(60, 32, 32, 3))
-        >>> made = from_arrays((x, np.arange(60) % 3))
+        >>> made = from_arrays((x, np.arange(60) % 3), Reading())
         >>> made.input_shape, made.dims, made.target.outputs
         ((3, 32, 32), 2, 3)
     """
@@ -186,8 +174,7 @@ def from_arrays(
             " (x, y) or (x, y, groups)"
         )
     x, y, *rest = (_array(what, value) for what, value in zip(("x", "y", "groups"), arrays, strict=False))
-    reading = Reading(kind, dims, channels, label, seed)
-    return assemble(name, {"train": Samples(x, y, rest[0] if rest else None)}, reading)
+    return assemble("arrays", {"train": Samples(x, y, rest[0] if rest else None)}, reading)
 
 
 def _describe(value: object) -> str:
@@ -206,3 +193,62 @@ def _array(what: str, value: Any) -> Array:
             f"{what} cannot be read as one array ({str(error).splitlines()[0]}): expected samples of one size,"
             " in the computer's memory"
         ) from error
+
+
+def pieces(x: Array | Rows, values: int = PIECE) -> Iterator[Array]:
+    """The array in consecutive slices of about so many values."""
+    step = max(1, values // max(1, int(np.prod(x.shape[1:]))))
+    for start in range(0, len(x), step):
+        yield x[start : start + step]
+
+
+def require_finite(x: Array | Rows, part: str = "") -> None:
+    """Raise an error that counts the values that float32 cannot hold, and numbers the first sample as it was given."""
+    if x.dtype.kind != "f":
+        return
+    bad = first = 0
+    seen = 0
+    for piece in pieces(x):
+        wrong = ~(np.abs(piece) <= np.finfo(np.float32).max)
+        if wrong.any():
+            first = first if bad else seen + int(np.flatnonzero(wrong.reshape(len(piece), -1).any(1))[0])
+            bad += int(wrong.sum())
+        seen += len(piece)
+    if bad:
+        of = f" of the {part} part" if part else ""
+        raise InputError(
+            f"{bad} values{of} are NaN or infinite, first in sample {first} (counted from 0): remove or fill them"
+        )
+
+
+def moments(x: Array | Rows, values: int = PIECE) -> tuple[Floats, Floats]:
+    """Mean and standard deviation per channel of ``(N, C, *spatial)``, merged piece by piece (Chan et al. 1979).
+
+    Example:
+        >>> mean, std = moments(np.array([[[1.0, 3.0]], [[5.0, 7.0]]]))
+        >>> mean, std.round(6)
+        (array([4.]), array([2.236068]))
+    """
+    count = 0
+    mean, square = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    axes = (0, *range(2, len(x.shape)))
+    for piece in pieces(x, values):
+        block = np.asarray(piece, np.float64)
+        n = block.size // block.shape[1]
+        centre = block.mean(axes)
+        shift = centre - mean
+        inside = np.square(block - centre.reshape(-1, *[1] * (block.ndim - 2))).sum(axes)
+        mean = mean + shift * (n / (count + n))
+        square = square + inside + shift**2 * (count * n / (count + n))
+        count += n
+    return mean, np.sqrt(square / count)
+
+
+def copies(train: Array, other: Array) -> int:
+    """How many samples of another part are exact copies of training samples."""
+    known = {_digest(row) for row in train}
+    return sum(_digest(row) in known for row in other)
+
+
+def _digest(row: Array) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest()

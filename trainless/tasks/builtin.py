@@ -1,12 +1,12 @@
-"""Real handwritten digits that come with scikit-learn."""
+"""Built-in tasks: real digits of scikit-learn, simulated signals and volumes, sentences of a small grammar."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
 from trainless.core.task import Task
+from trainless.core.types import Array, Floats
 from trainless.tasks.assemble import assemble
 from trainless.tasks.reading import Reading, Samples
 from trainless.tasks.text import LEVELS, from_tokens, tokenise
@@ -37,8 +37,6 @@ PLACE = np.array([-0.18, -0.035, 0.0, 0.035, 0.28])
 WIDTH = np.array([0.025, 0.016, 0.02, 0.016, 0.05])
 HEIGHT = np.array([0.15, -0.12, 1.0, -0.22, 0.3])
 
-Signal = npt.NDArray[np.float64]
-
 
 def ecg_sim(*, samples: int = 800, length: int = 256, noise: float = 0.1, seed: int = 0) -> Task:
     """Simulated rhythms in four classes; not real data and no substitute for it.
@@ -64,19 +62,23 @@ def ecg_sim(*, samples: int = 800, length: int = 256, noise: float = 0.1, seed: 
     random = np.random.default_rng(seed)
     y = np.arange(samples) % len(RHYTHMS)
     x = np.stack([_signal(RHYTHMS[label], length, noise, random) for label in y])
-    stored = np.round(1000 * x).clip(-32768, 32767).astype(np.int16)
     notes = ["simulated rhythms, not recordings"]
-    return assemble("ecg-sim", {"train": Samples(stored, y)}, Reading(seed=seed, dims=1), RHYTHMS, notes)
+    return assemble("ecg-sim", {"train": _stored(x, y)}, Reading(seed=seed, dims=1), RHYTHMS, notes)
 
 
-def _signal(rhythm: str, length: int, noise: float, random: np.random.Generator) -> Signal:
+def _stored(x: Floats, y: Array) -> Samples:
+    """Values in thousandths, as a converter would round them."""
+    return Samples(np.round(1000 * x).clip(-32768, 32767).astype(np.int16), y)
+
+
+def _signal(rhythm: str, length: int, noise: float, random: np.random.Generator) -> Floats:
     time = np.arange(length) / RATE
     clean = _without_beats(time, random) if rhythm == "noise" else _beats(rhythm, time, random)
     drift = 0.15 * np.sin(2 * np.pi * (random.uniform(0.1, 0.4) * time + random.uniform()))
     return random.uniform(0.7, 1.3) * (clean + drift) + noise * random.normal(size=length)
 
 
-def _beats(rhythm: str, time: Signal, random: np.random.Generator) -> Signal:
+def _beats(rhythm: str, time: Floats, random: np.random.Generator) -> Floats:
     low, high = {"normal": (55, 95), "fibrillation": (60, 130), "tachycardia": (120, 180)}[rhythm]
     period = 60 / random.uniform(low, high)
     spread = 0.25 if rhythm == "fibrillation" else 0.03
@@ -92,20 +94,17 @@ def _beats(rhythm: str, time: Signal, random: np.random.Generator) -> Signal:
     return beats + _ripple(time, random) if rhythm == "fibrillation" else beats
 
 
-def _ripple(time: Signal, random: np.random.Generator) -> Signal:
+def _ripple(time: Floats, random: np.random.Generator) -> Floats:
     """The fibrillating atria: a fast wave whose strength comes and goes."""
     strength = 0.08 * (1 + 0.5 * np.sin(2 * np.pi * (random.uniform(0.2, 0.6) * time + random.uniform())))
     return strength * np.sin(2 * np.pi * (random.uniform(4, 9) * time + random.uniform()))
 
 
-def _without_beats(time: Signal, random: np.random.Generator) -> Signal:
+def _without_beats(time: Floats, random: np.random.Generator) -> Floats:
     """Noise whose neighbours resemble each other, and a few steps as of a loose electrode."""
     smooth = np.convolve(random.normal(size=len(time) + 8), np.full(9, 1 / 3), mode="valid")
     steps = random.normal(size=3)[:, None] * (time > random.uniform(0, time[-1], 3)[:, None])
     return np.asarray(0.5 * smooth + 0.4 * steps.sum(0))
-
-
-Volume = npt.NDArray[np.float64]
 
 
 def nodule_sim(*, samples: int = 400, size: int = 16, noise: float = 0.4, seed: int = 0) -> Task:
@@ -132,20 +131,19 @@ def nodule_sim(*, samples: int = 400, size: int = 16, noise: float = 0.4, seed: 
     y = np.arange(samples) % 2
     grid = np.stack(np.meshgrid(*[np.arange(size, dtype=float)] * 3, indexing="ij"), -1)
     x = np.stack([_volume(grid, bool(label), noise, random) for label in y])
-    stored = np.round(1000 * x).clip(-32768, 32767).astype(np.int16)
     notes = ["simulated volumes, not scans"]
     names = ("without nodule", "with nodule")
-    return assemble("nodule-sim", {"train": Samples(stored, y)}, Reading(seed=seed, dims=3), names, notes)
+    return assemble("nodule-sim", {"train": _stored(x, y)}, Reading(seed=seed, dims=3), names, notes)
 
 
-def _volume(grid: Volume, nodule: bool, noise: float, random: np.random.Generator) -> Volume:
+def _volume(grid: Floats, nodule: bool, noise: float, random: np.random.Generator) -> Floats:
     vessels = int(random.integers(1, 4)) + (not nodule)
     shapes = [_vessel(grid, random) for _ in range(vessels)] + ([_nodule(grid, random)] if nodule else [])
     shapes = [random.uniform(0.5, 1.0) * shape for shape in shapes]
     return np.asarray(np.max(shapes, 0) + noise * random.normal(size=grid.shape[:3]))
 
 
-def _vessel(grid: Volume, random: np.random.Generator) -> Volume:
+def _vessel(grid: Floats, random: np.random.Generator) -> Floats:
     """A tube around a line: brightness falls with the distance to it."""
     size = len(grid)
     direction = random.normal(size=3)
@@ -156,7 +154,7 @@ def _vessel(grid: Volume, random: np.random.Generator) -> Volume:
     return np.asarray(np.exp(-0.5 * np.square((away - along) / width).sum(-1)))
 
 
-def _nodule(grid: Volume, random: np.random.Generator) -> Volume:
+def _nodule(grid: Floats, random: np.random.Generator) -> Floats:
     """A ball: full brightness inside, a soft edge outside."""
     size = len(grid)
     radius = random.uniform(0.09, 0.14) * size
@@ -166,13 +164,7 @@ def _nodule(grid: Volume, random: np.random.Generator) -> Volume:
 
 # Nouns and verbs are (singular, plural); the verb agrees with its subject across whatever stands between.
 NOUNS = (
-    ("nurse", "nurses"),
-    ("doctor", "doctors"),
-    ("patient", "patients"),
-    ("scan", "scans"),
-    ("signal", "signals"),
-    ("network", "networks"),
-    ("cell", "cells"),
+    *((noun, f"{noun}s") for noun in ("nurse", "doctor", "patient", "scan", "signal", "network", "cell")),
     ("child", "children"),
 )
 VERBS = (("sees", "see"), ("reads", "read"), ("finds", "find"), ("shows", "show"), ("follows", "follow"))

@@ -1,4 +1,4 @@
-"""CIFAR-10 from the data directory."""
+"""Real data sets in the data directory: CIFAR-10, MedMNIST and the CinC 2017 ECG set."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.files import data_directory
 from trainless.core.task import PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.numpy_files import arrays_of, parts_of
-from trainless.tasks.paths import data_directory, missing
 from trainless.tasks.reading import Reading, Samples
 from trainless.tasks.split import stratified
+
+
+def _missing(what: str, source: str, file: str, folder: Path) -> InputError:
+    """The error for a set that is not there: what it is, where it comes from and where it goes."""
+    return InputError(
+        f"{what} is not in the data directory: get it from {source} and put {file} in {folder}"
+        " (TRAINLESS_DATA sets another data directory)"
+    )
+
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BINARY = "cifar-10-batches-bin"
@@ -39,7 +48,7 @@ def cifar10(*, seed: int = 0) -> Task:
     if (folder / "cifar10_subset.npz").is_file():
         notes = ("a subset of 4,000 training images, split here; its lossy test images are left out",)
         return _task(parts_of(arrays_of(folder / "cifar10_subset.npz")), seed, notes)
-    raise missing("CIFAR-10", "www.cs.toronto.edu/~kriz/cifar.html (binary version)", f"its folder {BINARY}", folder)
+    raise _missing("CIFAR-10", "www.cs.toronto.edu/~kriz/cifar.html (binary version)", f"its folder {BINARY}", folder)
 
 
 def _task(given: dict[PartName, Samples], seed: int, notes: tuple[str, ...] = ()) -> Task:
@@ -83,7 +92,7 @@ def medmnist(name: str, *, label: str | int = "") -> Task:
     paths = [folder / f"{name}.npz", folder / f"{name}_rebuilt.npz"]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        raise missing(f"MedMNIST's {name}", "medmnist.com (files on Zenodo)", f"{name}.npz", folder)
+        raise _missing(f"MedMNIST's {name}", "medmnist.com (files on Zenodo)", f"{name}.npz", folder)
     given = parts_of(arrays_of(path))
     if set(given) != {"train", "valid", "test"}:
         raise InputError(f"{path.name} lacks train_images, val_images or test_images with labels: get it again")
@@ -150,7 +159,7 @@ def _recordings(folder: Path) -> Recordings:
     if subset.is_file():
         arrays = arrays_of(subset)
         return Recordings(arrays["signal"], arrays["offsets"], _codes(arrays["labels"]), arrays["records"])
-    raise missing(
+    raise _missing(
         "the CinC 2017 ECG set",
         "physionet.org (Challenge 2017, training2017.zip)",
         "its folder training2017 (with REFERENCE.csv)",

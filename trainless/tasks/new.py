@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.task import Task
+from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
-from trainless.tasks.layout import Layout, channels_first
-from trainless.tasks.reading import Source, source_of
-from trainless.tasks.statistics import require_finite
+from trainless.tasks.assemble import require_finite
+from trainless.tasks.reading import Layout, channels_first
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -26,14 +25,14 @@ WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class New:
+class NewInputs:
     """Inputs ``(N, C, *spatial)`` and what each is called: its file, or its number counted from 0."""
 
     x: Array
     names: Sequence[str | int]
 
 
-def read_new(path: Path, task: Task) -> New:
+def read_new(path: Path, task: Task) -> NewInputs:
     """Read new inputs: arrays, or a file or folder of the kind that the task itself was read from.
 
     Args:
@@ -44,7 +43,7 @@ def read_new(path: Path, task: Task) -> New:
     Raises:
         InputError: In one line what does not fit.
     """
-    source = source_of(task)
+    source = task.source
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: expected new inputs, such as {source.example}")
     kind = _kind(path)
@@ -81,8 +80,7 @@ def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
 
 
 def _kind(path: Path) -> str:
-    from trainless.tasks.images import SUFFIXES
-    from trainless.tasks.nifti import is_volume
+    from trainless.tasks.folders import SUFFIXES, is_volume
 
     if path.is_dir():
         files = [file for file in path.rglob("*") if file.is_file()]
@@ -105,7 +103,7 @@ def _kind(path: Path) -> str:
     )
 
 
-def _npz(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+def _npz(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     from trainless.tasks.numpy_files import arrays_of
 
     arrays = arrays_of(path)
@@ -115,7 +113,7 @@ def _npz(path: Path, source: Source, shape: tuple[int, ...]) -> New:
     return _numbered(arrays[name], source, shape)
 
 
-def _npy(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+def _npy(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     """An array, memory-mapped; a label in the last column, where the data had one there, is left out."""
     from trainless.tasks.numpy_files import mapped
 
@@ -125,12 +123,12 @@ def _npy(path: Path, source: Source, shape: tuple[int, ...]) -> New:
     return _numbered(x, source, shape)
 
 
-def _numbered(x: Array, source: Source, shape: tuple[int, ...]) -> New:
+def _numbered(x: Array, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     inputs = as_inputs(x, shape, source.channels)
-    return New(inputs, range(len(inputs)))
+    return NewInputs(inputs, range(len(inputs)))
 
 
-def _table(path: Path, source: Source, shape: tuple[int, ...]) -> New:
+def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     """The training table's columns by their names; all others, such as the label, are left out."""
     from trainless.tasks.table import numbers, read_table
 
@@ -143,22 +141,22 @@ def _table(path: Path, source: Source, shape: tuple[int, ...]) -> New:
             f" values that the training table had ({len(missing)} are missing)"
         )
     x = _placed(numbers(table[list(source.columns)], path), source, shape, path)
-    return New(x, range(len(x)))
+    return NewInputs(x, range(len(x)))
 
 
-def _images(path: Path, source: Source, shape: tuple[int, ...]) -> New:
-    from trainless.tasks.images import SUFFIXES, pixels, require_like
+def _images(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    from trainless.tasks.folders import SUFFIXES, pixels, require_like
 
     files, names = _files(path, [file for file in _below(path) if file.suffix.lower() in SUFFIXES])
     size = _stored(shape, source.channels)[:2]
     for file in files:
         require_like(file, source.mode, () if source.resized else size)
     x = np.stack([pixels(file, source.mode, size) for file in files])
-    return New(_placed(x, source, shape, path), names)
+    return NewInputs(_placed(x, source, shape, path), names)
 
 
-def _volumes(path: Path, source: Source, shape: tuple[int, ...]) -> New:
-    from trainless.tasks.nifti import is_volume, resampled, volume
+def _volumes(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    from trainless.tasks.folders import is_volume, resampled, volume
 
     files, names = _files(path, [file for file in _below(path) if is_volume(file)])
     size = _stored(shape, source.channels)[:3]
@@ -168,10 +166,10 @@ def _volumes(path: Path, source: Source, shape: tuple[int, ...]) -> New:
             raise InputError(f"volume {file.name} is {_by(one.shape)}; the training volumes were {_by(size)}")
         if one.shape != found[0].shape:
             raise InputError(f"volumes {files[0].name} and {file.name} do not have the same number of channels")
-    return New(_placed(np.stack(found), source, shape, path), names)
+    return NewInputs(_placed(np.stack(found), source, shape, path), names)
 
 
-def _placed(x: Array, source: Source, shape: tuple[int, ...], path: Path) -> Array:
+def _placed(x: Array, source: InputFormat, shape: tuple[int, ...], path: Path) -> Array:
     """The samples as they were stacked for training, with their channels first."""
     stored = _stored(shape, source.channels)
     if x.shape[1:] != stored:

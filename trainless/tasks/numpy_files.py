@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.task import PartName, Task
+from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples, Source
+from trainless.tasks.reading import Reading, Samples
 
 SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
 LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
@@ -79,7 +79,7 @@ def _require_room(path: Path) -> None:
         )
 
 
-def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:
+def from_npz(path: Path, reading: Reading) -> Task:
     """A task from an ``.npz`` file.
 
     Args:
@@ -87,7 +87,6 @@ def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:
             ``groups``, or the same with ``_train``, ``_val`` and ``_test`` behind;
             ``class_names`` may name the classes.
         reading: What the user forces.
-        name: What to call it; the file's name otherwise.
     """
     arrays = arrays_of(path)
     given = parts_of(arrays)
@@ -97,7 +96,7 @@ def from_npz(path: Path, reading: Reading, *, name: str = "") -> Task:
             " train_labels (with val_… and test_…), x and y, or x_train and y_train"
         )
     names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
-    return assemble(name or path.stem, given, reading, names)
+    return assemble(path.stem, given, reading, names)
 
 
 def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
@@ -115,7 +114,7 @@ def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
     return found
 
 
-def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "", name: str = "") -> Task:
+def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "") -> Task:
     """A task from an ``.npy`` file, which is mapped and never read as a whole.
 
     Args:
@@ -123,13 +122,12 @@ def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: s
         reading: What the user forces.
         labels: An ``.npy`` file of labels, or a CSV with one column.
         groups: The same for groups.
-        name: What to call it; the file's name otherwise.
     """
     x = mapped(path)
     who = _column(Path(groups)) if groups else None
     if labels:
         samples = Samples(x, _column(Path(labels)), who)
-        return assemble(name or path.stem, {"train": samples}, reading, source=Source("npy"))
+        return assemble(path.stem, {"train": samples}, reading, source=InputFormat("npy"))
     if x.ndim != 2 or x.shape[1] < 2:
         raise InputError(
             f"{path.name} has shape {x.shape} and no labels: give labels=FILE (.npy or one-column .csv), or a table"
@@ -137,8 +135,8 @@ def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: s
         )
     notes = ["the last column was read as the label"]
     samples = Samples(x[:, :-1], np.array(x[:, -1]), who)
-    source = Source("npy", label_last=True)
-    return assemble(name or path.stem, {"train": samples}, reading, notes=notes, source=source)
+    source = InputFormat("npy", label_last=True)
+    return assemble(path.stem, {"train": samples}, reading, notes=notes, source=source)
 
 
 def mapped(path: Path) -> Array:

@@ -1,19 +1,19 @@
-"""How to read data that does not say everything itself."""
+"""How to read data that does not say everything itself: what the user forces, and which axis is the channels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.task import Task
 from trainless.core.types import Array
 
 KINDS = ("", "binary", "multiclass", "regression")
 CHANNELS = ("", "first", "last", "none")
+COLOURS = 4  # an axis of at most this many entries beside two or three larger ones is the channels
+LEADS = 16  # a signal of at most this many channels, at least LONGER times as long, is told from an image
+LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -79,65 +79,74 @@ def parse_size(size: int | str | tuple[int, ...], dims: int) -> tuple[int, ...]:
     return sizes
 
 
-EXAMPLES = {"npz": "new.npz", "npy": "new.npy", "table": "new.csv", "images": "new-images/", "volumes": "new-volumes/"}
-MODES = ("L", "RGB", "F")
-
-
 @dataclass(frozen=True)
-class Source:
-    """What a reader of new inputs has to know, as plain data.
+class Layout:
+    """Number of spatial dimensions and where the channel axis is: ``"first"``, ``"last"`` or ``"none"``."""
 
-    Args:
-        kind: ``npz``, ``npy``, ``table``, ``images`` or ``volumes``.
-        channels: Where the channel axis is in what was read: ``first``, ``last`` or ``none``; empty is not known.
-        mode: What pixels of images became: ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits).
-        resized: Whether images or volumes were brought to one size; otherwise all had it.
-        columns: The names of a table's values, in order.
-        label_last: Whether the last column of an array was the label.
-
-    Example:
-        >>> Source("table", columns=("t0", "t1")).example
-        'new.csv'
-    """
-
-    kind: str = "npz"
-    channels: str = ""
-    mode: str = ""
-    resized: bool = False
-    columns: tuple[str, ...] = ()
-    label_last: bool = False
-
-    def __post_init__(self) -> None:
-        if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):
-            raise InputError(f"a source of kind {self.kind!r} and mode {self.mode!r} is not known to this trainless")
-
-    @property
-    def example(self) -> str:
-        """What new inputs of this kind could be called."""
-        return EXAMPLES[self.kind]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "columns": list(self.columns)}
+    dims: int
+    channels: str
+    note: str = ""
 
 
-def source_from_json(data: Mapping[str, Any]) -> Source:
-    """Read what ``Source.to_json`` wrote.
+def detect(sample: tuple[int, ...], reading: Reading) -> Layout:
+    """Read the shape of one sample: signals, images or volumes, and the place of their channels.
 
     Example:
-        >>> source_from_json(Source("images", "last", "RGB").to_json()) == Source("images", "last", "RGB")
-        True
+        >>> detect((28, 28, 3), Reading())
+        Layout(dims=2, channels='last', note='')
+        >>> detect((28, 28, 28), Reading())
+        Layout(dims=3, channels='none', note='')
+        >>> detect((28, 28, 28), Reading(channels="first")).dims
+        2
     """
-    return Source(**{**data, "columns": tuple(str(name) for name in data["columns"])})
+    if not 1 <= len(sample) <= 4:
+        raise InputError(
+            f"one sample has shape {sample}; expected one to three spatial sizes with or without channels,"
+            " so an array of 2 to 5 axes whose first counts the samples"
+        )
+    if reading.channels or reading.dims:
+        return _forced(sample, reading)
+    if len(sample) == 1:
+        return Layout(1, "none")
+    if len(sample) == 4:
+        return Layout(3, _end(sample))
+    return _plane(sample) if len(sample) == 2 else _solid(sample)
 
 
-@dataclass(frozen=True, eq=False)
-class SourcedTask(Task):
-    """A task that knows how its inputs were read."""
+def channels_first(x: Array, layout: Layout) -> Array:
+    """A view of shape ``(N, C, *spatial)``."""
+    if layout.channels == "none":
+        return x[:, np.newaxis]
+    return np.moveaxis(x, -1, 1) if layout.channels == "last" else x
 
-    source: Source = field(default_factory=Source)
+
+def _forced(sample: tuple[int, ...], reading: Reading) -> Layout:
+    extra = len(sample) - reading.dims if reading.dims else int(reading.channels != "none")
+    channels = reading.channels or ("none" if extra == 0 else _end(sample))
+    dims = len(sample) - extra
+    if extra not in (0, 1) or extra != int(channels != "none") or not 1 <= dims <= 3:
+        raise InputError(
+            f"one sample has shape {sample}, which does not fit dims={reading.dims or 'any'} and"
+            f" channels={reading.channels or 'any'!s}: leave one of them out"
+        )
+    return Layout(dims, channels)
 
 
-def source_of(task: Task) -> Source:
-    """How a task's inputs were read; arrays where it does not know."""
-    return task.source if isinstance(task, SourcedTask) else Source()
+def _end(sample: tuple[int, ...]) -> str:
+    return "first" if sample[0] <= sample[-1] else "last"
+
+
+def _plane(sample: tuple[int, ...]) -> Layout:
+    few, many = sorted(sample)
+    if few > LEADS or many < LONGER * few:
+        return Layout(2, "none")
+    note = f"samples of {sample[0]}×{sample[1]} were read as signals with {few} channels; dims=2 reads them as images"
+    return Layout(1, _end(sample), note if few > 1 else "")
+
+
+def _solid(sample: tuple[int, ...]) -> Layout:
+    if min(sample[0], sample[-1]) <= COLOURS:
+        return Layout(2, _end(sample))
+    shape = "×".join(map(str, sample))
+    note = f"samples of {shape} were read as volumes; channels='first' or 'last' reads them as images"
+    return Layout(3, "none", note if max(sample) > 2 * min(sample) else "")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.errors import InputError
-from trainless.core.types import Array, Index
+from trainless.core.types import Array, Floats, Index
 
 FRACTIONS = (0.7, 0.15, 0.15)
 
@@ -67,7 +66,7 @@ def grouped(strata: Array, groups: Array, seed: int, fractions: Sequence[float] 
     return [np.flatnonzero(place[member] == part) for part in range(len(fractions))]
 
 
-def _place(counts: npt.NDArray[np.float64], fractions: npt.NDArray[np.float64], random: np.random.Generator) -> Index:
+def _place(counts: Floats, fractions: Floats, random: np.random.Generator) -> Index:
     """The part of each group, greedily by the classes' relative deficits."""
     total = counts.sum(0)
     missing = fractions[:, None] * total
@@ -86,7 +85,7 @@ def _place(counts: npt.NDArray[np.float64], fractions: npt.NDArray[np.float64], 
     return place
 
 
-def _cover(counts: npt.NDArray[np.float64], place: Index) -> None:
+def _cover(counts: Floats, place: Index) -> None:
     """Move the smallest group of each class that the first part lacks there, where its part has another."""
     for label in range(counts.shape[1]):
         if counts[place == 0, label].any():

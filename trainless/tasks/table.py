@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 
 from trainless.core.errors import InputError
-from trainless.core.task import Task
+from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples, Source
+from trainless.tasks.reading import Reading, Samples
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
 
 
-def from_csv(path: Path, reading: Reading, *, group: str = "", name: str = "") -> Task:
+def from_csv(path: Path, reading: Reading, *, group: str = "") -> Task:
     """A task from a CSV file (``.tsv`` for tabs) whose first line names the columns.
 
     Args:
@@ -26,7 +26,6 @@ def from_csv(path: Path, reading: Reading, *, group: str = "", name: str = "") -
         reading: What the user forces; ``label`` names the label's column, otherwise the last one that is called
             label, target, class or y.
         group: The column that says who a signal came from; otherwise one called group, patient, subject or record.
-        name: What to call it; the file's name otherwise.
     """
     table = read_table(path)
     label = column(table, str(reading.label), LABELS, "label", path)
@@ -41,8 +40,8 @@ def from_csv(path: Path, reading: Reading, *, group: str = "", name: str = "") -
     notes = [f"column {who!r} was read as the group: it is never split"] if who and not group else []
     groups = complete(table[who], "group", path) if who else None
     samples = Samples(values, complete(table[label], "label", path), groups)
-    source = Source("table", columns=tuple(str(each) for each in signals.columns))
-    return assemble(name or path.name.split(".")[0], {"train": samples}, reading, notes=notes, source=source)
+    source = InputFormat("table", columns=tuple(str(each) for each in signals.columns))
+    return assemble(path.name.split(".")[0], {"train": samples}, reading, notes=notes, source=source)
 
 
 REPEATED = 1000  # names that are there twice cost their square to tell apart

@@ -41,7 +41,7 @@ def tokenise(text: str, level: str) -> list[str]:
     return [token for line in lines if line for token in (*line, END)]
 
 
-def from_text(path: Path, *, level: str = "", length: int = 32, vocabulary: int = 0, name: str = "") -> Task:
+def from_text(path: Path, *, level: str = "", length: int = 32, vocabulary: int = 0) -> Task:
     """A task from a text file, or from a folder with one file each for train, valid and test.
 
     Args:
@@ -49,12 +49,11 @@ def from_text(path: Path, *, level: str = "", length: int = 32, vocabulary: int 
         level: ``words``, ``tokens`` or ``characters``; by the file's ending otherwise.
         length: Tokens in one window; windows follow each other without overlap.
         vocabulary: Keep only so many of the most frequent tokens; 0 keeps all.
-        name: What to call it; the file's name otherwise.
     """
     files: dict[PartName, Path] = text_files(path) if path.is_dir() else {"train": path}
     level = level or ("tokens" if files["train"].suffix == ".tokens" else "words")
     tokens = {part: tokenise(_read(file), level) for part, file in files.items()}
-    return from_tokens(name or path.stem, tokens, length=length, vocabulary=vocabulary)
+    return from_tokens(path.stem, tokens, length=length, vocabulary=vocabulary)
 
 
 def from_tokens(

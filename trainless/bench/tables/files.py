@@ -7,7 +7,6 @@ import functools
 import gzip
 import hashlib
 import itertools
-import os
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,19 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.files import data_directory
 from trainless.core.types import Floats
 
 SUMS = "SHA256SUMS"
 _ROWS = 1000
-
-
-def data_directory() -> Path:
-    """The directory of tables: ``$TRAINLESS_DATA``, or ``trainless/data`` in the user's cache."""
-    if folder := os.environ.get("TRAINLESS_DATA"):
-        return Path(folder)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("trainless") / "data"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import trainless.tasks
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import PartName, Task
 from trainless.tasks import task
-from trainless.tasks.statistics import copies, moments
+from trainless.tasks.assemble import copies, moments
 
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")
 

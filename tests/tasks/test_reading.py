@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from trainless.core.errors import InputError
-from trainless.tasks.layout import channels_first, detect
-from trainless.tasks.reading import Reading, parse_size
+from trainless.tasks.reading import Reading, channels_first, detect, parse_size
 
 
 @pytest.mark.parametrize(

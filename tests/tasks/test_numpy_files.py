@@ -150,60 +150,6 @@ def test_npy_without_labels(tmp_path: Path) -> None:
         task(tmp_path / "empty.npy")
 
 
-def csv(path: Path, header: str, rows: list[str]) -> Path:
-    path.write_text("\n".join([header, *rows]))
-    return path
-
-
-def rows(tail: str = "") -> list[str]:
-    return [",".join(f"{value:.4f}" for value in X[i, :8]) + f",{'NAO'[Y[i]]}{tail.format(i // 4)}" for i in range(60)]
-
-
-HEADER = ",".join(f"t{i}" for i in range(8))
-
-
-def test_csv_with_a_label_column(tmp_path: Path) -> None:
-    made = task(csv(tmp_path / "ecg.csv", HEADER + ",label", rows()))
-    assert (made.name, made.input_shape, made.target.names) == ("ecg", (1, 8), ("A", "N", "O"))
-    named = task(csv(tmp_path / "b.csv", HEADER + ",rhythm", rows()), label="rhythm")
-    assert named.fingerprint == made.fingerprint
-
-
-def test_csv_groups_named_or_found(tmp_path: Path) -> None:
-    named = task(csv(tmp_path / "a.csv", HEADER + ",class,ward", rows(",{}")), group="ward")
-    found = task(csv(tmp_path / "b.csv", HEADER + ",class,patient", rows(",{}")))
-    assert named.input_shape == found.input_shape == (1, 8)
-    assert "column 'patient' was read as the group: it is never split" in found.notes
-    assert not set(found.part("train").groups) & set(found.part("test").groups)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("header", "lines", "options", "message"),
-    [
-        (HEADER + ",foo", rows(), {}, "a.csv has the columns t0, .*; expected one called label, target, class, y"),
-        (HEADER + ",label", rows(), {"label": "bar"}, "a.csv has no label column 'bar'"),
-        (HEADER + ",label", rows(), {"group": "bar"}, "a.csv has no group column 'bar'"),
-        (HEADER + ",label,word", rows(",w{}"), {}, "columns that are not numbers: word"),
-        (
-            HEADER + ",label",
-            ["1,2,3,4,5,6,7,,N", *rows()],
-            {},
-            "a.csv: 1 values are NaN or infinite, first in sample 0",
-        ),
-        (HEADER + ",label", [*rows(), "1,2,3,4,5,6,7,8,"], {}, "a.csv has 1 rows without a label, first row 61"),
-        (HEADER + ",label,patient", [*rows(",{}"), "1,2,3,4,5,6,7,8,N,"], {}, "a.csv has 1 rows without a group"),
-        (HEADER + ",label", [], {}, "a.csv has no rows"),
-        ("", [], {}, "a.csv cannot be read as a table"),
-        (HEADER + ",label", ["1,2", '"3'], {}, "a.csv cannot be read as a table"),
-        (HEADER + ",label", rows(), {"size": 4}, "a.csv has no option 'size'; it has: channels, dims, group"),
-    ],
-)
-def test_bad_tables(tmp_path: Path, header: str, lines: list[str], options: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        task(csv(tmp_path / "a.csv", header, lines), **options)
-    assert "\n" not in str(caught.value)
-
-
 def test_files_that_no_loader_reads(tmp_path: Path) -> None:
     (tmp_path / "a.pkl").write_bytes(b"")
     (tmp_path / "a.nii.gz").write_bytes(b"")

@@ -7,9 +7,9 @@ import pytest
 from scipy.io import savemat
 
 from trainless.core.errors import InputError
+from trainless.core.files import data_directory
 from trainless.core.task import PartName, Task
 from trainless.tasks import task
-from trainless.tasks.paths import data_directory
 
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")
 
