@@ -12,7 +12,7 @@ import pytest
 
 import trainless as tl
 from tests.cli.conftest import Answer
-from trainless.cli.score_ranking import rank
+from trainless.cli.table import rank
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
 from trainless.rankings import registry

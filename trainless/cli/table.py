@@ -1,4 +1,4 @@
-"""Scores as rows, and the rows as JSON, CSV or a table in the terminal."""
+"""Scores as rows and the order of a ranking, as JSON, CSV or tables in the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +17,17 @@ from trainless.core.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from trainless.core.scores import Scores
     from trainless.proxies.proxy import Proxy
+    from trainless.rankings import Ranking
+
+COLUMN, HEAD = 17, 42  # characters of the terminal that one candidate and the other columns take
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One proxy's answer for one candidate over all seeds: the mean, and what is needed to judge it."""
 
     candidate: str
@@ -39,7 +43,7 @@ class Row:
     meaning: str
 
 
-def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[Row]:
+def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[ScoreRow]:
     """One row per candidate and proxy; a seed that failed gives the row its reason."""
     meanings = {proxy.name: proxy.summary for proxy in proxies}
     groups: dict[tuple[str, str], list[int]] = {}
@@ -51,7 +55,7 @@ def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[Row]:
         values = [record.value for record in records]
         mean = _mean(values)
         rows.append(
-            Row(
+            ScoreRow(
                 candidate,
                 proxy,
                 mean,
@@ -68,59 +72,203 @@ def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[Row]:
     return rows
 
 
-def show(rows: Sequence[Row], title: str, *, as_json: bool, as_csv: str) -> None:
-    """Print the rows, and write them to a file where one is named."""
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def show(rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) -> None:
+    """Print one table per candidate or a JSON list, and write the rows to a file where one is named."""
     if as_csv:
-        to_csv(rows, as_csv)
+        columns = [name for name in ScoreRow.__dataclass_fields__ if name not in ("seeds", "values")]
+        cells = ([*(asdict(row)[name] for name in columns), " ".join(map(str, row.seeds))] for row in rows)
+        _write_csv([*columns, "seeds"], cells, as_csv)
     if as_json:
-        to_json(rows)
+        _print_json(rows)
     elif as_csv != "-":
-        to_terminal(rows, title)
+        for candidate in dict.fromkeys(row.candidate for row in rows):
+            console().print(_table_of([row for row in rows if row.candidate == candidate], f"{candidate}\n{title}"))
 
 
-def to_json(rows: Sequence[Row]) -> None:
-    """Print the rows as a JSON list; NaN is null."""
-    typer.echo(json.dumps([plain(asdict(row)) for row in rows], indent=2, allow_nan=False))
-
-
-def to_csv(rows: Sequence[Row], path: str) -> None:
-    """Write the rows to a file, or print them where the path is ``-``; NaN is empty."""
-    columns = [name for name in Row.__dataclass_fields__ if name not in ("seeds", "values")]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*columns, "seeds"], lineterminator="\n")
-    writer.writeheader()
+def _table_of(rows: Sequence[ScoreRow], title: str) -> Table:
+    table = _titled(title)
+    for name in ("proxy", "value", "spread", "better", "ms", "FBE"):
+        table.add_column(name, justify="left" if name in ("proxy", "better") else "right", no_wrap=True)
+    table.add_column("meaning, or why there is no score", overflow="fold")
     for row in rows:
-        values = plain(asdict(row))
-        writer.writerow({**{name: values[name] for name in columns}, "seeds": " ".join(map(str, row.seeds))})
-    write_text(text.getvalue(), path)
+        table.add_row(
+            row.proxy,
+            number(row.value),
+            number(row.spread, 3) if len(row.seeds) > 1 else "",
+            "higher" if row.higher_is_better else "lower",
+            "–" if math.isnan(row.ms) else f"{row.ms:.1f}",
+            "–" if math.isnan(row.fbe) else f"{row.fbe:.2f}",
+            row.meaning if row.status == "ok" else row.status,
+        )
+    return table
 
 
-def write_text(text: str, path: str) -> None:
-    """Write a text to the file of ``--csv``, or print it where the path is ``-``."""
-    if path == "-":
-        typer.echo(text, nl=False)
-        return
-    try:
-        Path(path).write_text(text)
-    except OSError as error:
-        raise InputError(f"--csv {path} cannot be written ({error.strerror}): give another file") from error
+@dataclass(frozen=True)
+class RankedCandidate:
+    """One candidate: its place, 1 for the best, and its place by each ingredient."""
+
+    rank: int
+    candidate: str
+    value: float
+    values: dict[str, float]
+    ranks: dict[str, int]
 
 
-def to_terminal(rows: Sequence[Row], title: str) -> None:
-    """Print one table per candidate."""
-    from rich.table import Table
+@dataclass(frozen=True)
+class Order:
+    """Candidates in the order of a ranking.
+
+    Args:
+        ranking: Its name.
+        places: The candidates, the best first.
+        higher_is_better: The ingredients, and the direction of each.
+        silenced: The ingredients that had no voice, because they contradict the others.
+        notes: What a reader has to know.
+    """
+
+    ranking: str
+    places: tuple[RankedCandidate, ...]
+    higher_is_better: dict[str, bool]
+    silenced: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def rank(name: str, scores: Scores) -> Order:
+    """Order the candidates of some scores by a ranking that is registered.
+
+    Example:
+        >>> from trainless.core.scores import Record, Scores
+        >>> pairs = {"a": (2.0, 0.1), "b": (1.0, 0.9), "c": (2.0, 0.3)}
+        >>> both = [Record(c, p, v, True) for c, pair in pairs.items() for p, v in zip(("layers", "vkdnw"), pair)]
+        >>> [place.candidate for place in rank("vkdnw-single", Scores(both)).places]
+        ['c', 'a', 'b']
+    """
+    from trainless.core.ranks import better_counts, order
+    from trainless.rankings import Consensus, ranking
+    from trainless.rankings.ranking import upward
+
+    rule = ranking(name)
+    values = rule(scores)
+    ranks = better_counts(values)
+    by = {proxy: (scores.column(proxy), better_counts(upward(scores, proxy))) for proxy in rule.proxies}
+    places = tuple(
+        RankedCandidate(
+            int(ranks[at]) + 1,
+            scores.candidates[at],
+            float(values[at]) if math.isfinite(values[at]) else math.nan,
+            {proxy: float(column[at]) for proxy, (column, _) in by.items()},
+            {proxy: int(better[at]) + 1 for proxy, (_, better) in by.items()},
+        )
+        for at in order(values)
+    )
+    heard = rule.heard(scores) if isinstance(rule, Consensus) else rule.proxies
+    silenced = tuple(proxy for proxy in rule.proxies if proxy not in heard)
+    directions = {proxy: scores.higher_is_better[proxy] for proxy in rule.proxies}
+    return Order(name, places, directions, silenced, tuple(_notes(rule, scores, silenced)))
+
+
+def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
+    from trainless.rankings import Consensus
+    from trainless.rankings.products import FEWEST
+
+    notes = []
+    if isinstance(rule, Consensus):
+        few = len(scores) < FEWEST
+        notes.append(
+            f"All {len(rule.proxies)} have a voice: with fewer than {FEWEST} candidates nothing says who contradicts"
+            " the others."
+            if few
+            else f"Silenced, because they do not agree with the others on these candidates: {', '.join(silenced)}."
+            if silenced
+            else f"All {len(rule.proxies)} have a voice: none contradicts the others on these candidates."
+        )
+    failures = {(candidate, proxy): why for (candidate, proxy, _), why in scores.failures.items()}
+    notes += [f"{candidate} has no {proxy}: {why}." for (candidate, proxy), why in list(failures.items())[:5]]
+    if len(failures) > 5:
+        notes.append(f"{len(failures) - 5} more scores are missing.")
+    return notes
+
+
+def show_order(found: Order, rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) -> None:
+    """Print the order with its ingredients, and write it to a file where one is named."""
+    if as_csv:
+        cells = (
+            [place.rank, place.candidate, place.value, *(place.values[proxy] for proxy in found.higher_is_better)]
+            for place in found.places
+        )
+        _write_csv(["rank", "candidate", found.ranking, *found.higher_is_better], cells, as_csv)
+    if as_json:
+        order = {"ranking": found.ranking, "silenced": found.silenced}
+        _print_json({**order, "ranked": found.places, "notes": found.notes, "scores": rows})
+    elif as_csv != "-":
+        _print_order(found, title)
+
+
+def _print_order(found: Order, title: str) -> None:
+    """The order, and then the ingredients of the best, as many as fit."""
     from rich.text import Text
 
     terminal = console()
-    for candidate in dict.fromkeys(row.candidate for row in rows):
-        table = Table(title=Text(f"{candidate}\n{title}"), title_justify="left", title_style="bold")
-        for name in ("proxy", "value", "spread", "better", "ms", "FBE"):
-            table.add_column(name, justify="left" if name in ("proxy", "better") else "right", no_wrap=True)
-        table.add_column("meaning, or why there is no score", overflow="fold")
-        for row in rows:
-            if row.candidate == candidate:
-                table.add_row(*_cells(row))
-        terminal.print(table)
+    fit = max(1, (terminal.width - HEAD) // COLUMN)
+    table = _titled(f"{found.ranking}: {title}")
+    for name in ("rank", "value"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("candidate", overflow="fold")
+    for place in found.places:
+        table.add_row(str(place.rank), number(place.value), Text(place.candidate))
+    terminal.print(table)
+    terminal.print(_ingredients(found, fit))
+    for note in found.notes:
+        terminal.print(Text(note))
+    if len(found.places) > fit:
+        left = len(found.places) - fit
+        terminal.print(Text(f"The ingredients of {left} more candidates are not shown; --json and --csv have them."))
+
+
+def _ingredients(found: Order, fit: int) -> Table:
+    table = _titled("ingredients: value (place)")
+    for name in ("proxy", "better", "voice"):
+        table.add_column(name, no_wrap=True)
+    for place in found.places[:fit]:
+        table.add_column(f"rank {place.rank}", justify="right", no_wrap=True)
+    for proxy, up in found.higher_is_better.items():
+        cells = [f"{number(place.values[proxy], 4)} ({place.ranks[proxy]})" for place in found.places[:fit]]
+        table.add_row(proxy, "higher" if up else "lower", "silenced" if proxy in found.silenced else "yes", *cells)
+    return table
+
+
+def _titled(title: str) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(title=Text(title), title_justify="left", title_style="bold")
+
+
+def _print_json(value: object) -> None:
+    """Print strict JSON; NaN is null."""
+    from trainless.core.files import strict
+
+    typer.echo(json.dumps(strict(value), indent=2, allow_nan=False))
+
+
+def _write_csv(header: Sequence[str], rows: Iterable[Sequence[object]], path: str) -> None:
+    """Write rows to the file of ``--csv``, or print them where the path is ``-``; NaN is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(["" if isinstance(each, float) and not math.isfinite(each) else each for each in row])
+    if path == "-":
+        typer.echo(text.getvalue(), nl=False)
+        return
+    try:
+        Path(path).write_text(text.getvalue())
+    except OSError as error:
+        raise InputError(f"--csv {path} cannot be written ({error.strerror}): give another file") from error
 
 
 def console() -> Console:
@@ -139,36 +287,3 @@ def number(value: float, digits: int = 6) -> str:
         ('1234.57', '–')
     """
     return "–" if math.isnan(value) else f"{value:.{digits}g}"
-
-
-def _cells(row: Row) -> list[str]:
-    return [
-        row.proxy,
-        number(row.value),
-        number(row.spread, 3) if len(row.seeds) > 1 else "",
-        "higher" if row.higher_is_better else "lower",
-        "–" if math.isnan(row.ms) else f"{row.ms:.1f}",
-        "–" if math.isnan(row.fbe) else f"{row.fbe:.2f}",
-        row.meaning if row.status == "ok" else row.status,
-    ]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def plain(row: Mapping[str, object]) -> dict[str, object]:
-    """A row for JSON: what is not finite is None.
-
-    Example:
-        >>> plain({"value": math.nan, "values": [1.0, math.inf]})
-        {'value': None, 'values': [1.0, None]}
-    """
-    return {
-        name: [_null(each) for each in value] if isinstance(value, list) else _null(value)
-        for name, value in row.items()
-    }
-
-
-def _null(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
