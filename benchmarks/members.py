@@ -24,8 +24,8 @@ from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.execution.gpu_sharing import shared_gpu
 from trainless.learn.loop import train
+from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import Recipe, recipe
-from trainless.learn.uncertainty import predict_part
 from trainless.probe.counts import count
 from trainless.spaces import space
 from trainless.spaces.nb201 import NasBench201

@@ -14,13 +14,12 @@ from trainless.bench.correlation import spearman
 from trainless.bench.weighted_order import sample_of
 from trainless.core.files import strict
 from trainless.core.target import Target
-from trainless.learn.conformal import fit_sets, quantile
+from trainless.learn.calibration import fit_sets, quantile
 from trainless.learn.deferral import fit_deferral
-from trainless.learn.ensemble import average, vote, votes
-from trainless.learn.metrics import Estimate, accuracy, auc, bootstrap, evaluate, f1_macro
+from trainless.learn.ensemble import average, confidence_curve, curve_of, variance, vote, votes
+from trainless.learn.metrics import MetricValue, accuracy, auc, bootstrap, evaluate, f1_macro
 from trainless.learn.predictor import doubt
 from trainless.learn.recipe import recipe
-from trainless.learn.uncertainty import confidence_curve, curve_of, variance
 
 SEARCHES = ("rl", "genetic", "prune")
 MEASURES = {"auc": auc, "accuracy": accuracy, "f1_macro": f1_macro}
@@ -103,7 +102,7 @@ def against(ours: Floats, single: Floats, y: Floats) -> Json:
     drawn = np.array([of(random.integers(len(y), size=len(y))) for _ in range(DRAWS)])
     low, high = np.nanquantile(drawn, [0.025, 0.975], axis=0).tolist()
     value = of(np.arange(len(y)))
-    return {name: Estimate(value[at], low[at], high[at]) for at, name in enumerate(("auc", "confidence_area"))}
+    return {name: MetricValue(value[at], low[at], high[at]) for at, name in enumerate(("auc", "confidence_area"))}
 
 
 def promises(arrays: Arrays, chosen: Sequence[int], y: Arrays, jobs: Sequence[Json], task: str) -> Json:
@@ -208,10 +207,10 @@ def correlations(values: Floats, truth: Floats) -> Floats:
     return spearman(sample_of(np.where(np.isfinite(values), values, np.nan), truth, weights))
 
 
-def _interval(drawn: Floats) -> Estimate:
+def _interval(drawn: Floats) -> MetricValue:
     """The first value, and 95 % of the others."""
     low, high = np.nanquantile(drawn[1:], [0.025, 0.975]) if np.isfinite(drawn[1:]).any() else (math.nan, math.nan)
-    return Estimate(float(drawn[0]), float(low), float(high))
+    return MetricValue(float(drawn[0]), float(low), float(high))
 
 
 def page(found: Json) -> str:

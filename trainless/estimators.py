@@ -33,8 +33,7 @@ from trainless.core.task import Part, Task
 from trainless.core.types import Array
 from trainless.designs.pipeline import design
 from trainless.designs.settings import Preset
-from trainless.learn.files import load_predictor
-from trainless.learn.predictor import Prediction, Predictor
+from trainless.learn.predictor import Prediction, Predictor, load_predictor
 from trainless.tasks.assemble import moments
 from trainless.tasks.split import stratified
 

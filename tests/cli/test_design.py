@@ -18,7 +18,7 @@ from trainless.cli.app import run
 from trainless.core.task import Rows
 from trainless.designs import settings as presets
 from trainless.designs.settings import Preset
-from trainless.learn.files import load_predictor
+from trainless.learn.predictor import load_predictor
 
 SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
 if "tiny-cli" not in presets.registry:

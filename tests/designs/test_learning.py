@@ -12,6 +12,7 @@ import pytest
 from tests.designs.tiny import THIN, TINY, blobs
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.files import strict, write_json
 from trainless.core.scores import Record, Scores
 from trainless.designs.candidates import Winner
 from trainless.designs.holdout import hold_back
@@ -20,8 +21,7 @@ from trainless.designs.pipeline import design
 from trainless.designs.stages import LATE_MARK
 from trainless.designs.training import Entry, Roster
 from trainless.learn.checkpoint import Epoch
-from trainless.learn.files import VERSION, member_folder, write_json
-from trainless.learn.members import member_of
+from trainless.learn.members import VERSION, member_folder, member_of
 from trainless.learn.recipe import Recipe, recipe
 from trainless.rankings import RankProduct, learn
 from trainless.spaces.nb201 import NasBench201
@@ -83,7 +83,7 @@ def test_values_are_losses_of_the_kept_weights(tmp_path: Path) -> None:
 
     best = recipe("default")
     entries = [entry("00", best), entry("01", recipe("nb201")), entry("02", best)]
-    history = [Epoch(number, 0.1, 1.0, loss, 0.5, 1.0).to_json() for number, loss in enumerate([0.9, 0.4, 0.7])]
+    history = [strict(Epoch(number, 0.1, 1.0, loss, 0.5, 1.0)) for number, loss in enumerate([0.9, 0.4, 0.7])]
     for place in ("00-1", "01"):
         write_json(member_folder(tmp_path, place) / "member.json", {"version": VERSION, "history": history})
     roster = Roster({"00": "00-1", "01": "01"}, {"00": "diverged", "02": "diverged"}, {"02": "diverged"})

@@ -16,7 +16,7 @@ from tests.designs.tiny import THIN, TINY, blobs, values
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.designs.pipeline import design, designed
-from trainless.learn.files import load_predictor
+from trainless.learn.predictor import load_predictor
 from trainless.tasks import task as load
 
 OPTIONS = {"preset": TINY, "space_args": THIN}

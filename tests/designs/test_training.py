@@ -14,8 +14,7 @@ from trainless.core.task import Part
 from trainless.designs import training
 from trainless.designs.holdout import hold_back, in_own_unit, scale_of, standardised
 from trainless.designs.training import Entry, train_roster
-from trainless.learn.files import load_member, member_folder
-from trainless.learn.members import member_of
+from trainless.learn.members import load_member, member_folder, member_of
 from trainless.learn.recipe import recipe
 from trainless.spaces import space
 

@@ -12,10 +12,10 @@ import torch
 from scipy.stats import betabinom
 
 from trainless.core.task import Part, PartName, Task
-from trainless.learn.conformal import fit_sets, quantile
+from trainless.learn.calibration import fit_sets, quantile
 from trainless.learn.loop import train
+from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import recipe
-from trainless.learn.uncertainty import predict_part
 from trainless.spaces.nb201 import NasBench201
 from trainless.tasks import task
 

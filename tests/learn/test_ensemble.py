@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from trainless.core.errors import InputError
-from trainless.learn.ensemble import average, greedy, log_likelihood, most_common, negative_squared_error, vote
-from trainless.learn.uncertainty import confidence_curve, curve_of, entropies, variance
+from trainless.learn.ensemble import (
+    average,
+    confidence_curve,
+    curve_of,
+    entropies,
+    greedy,
+    log_likelihood,
+    most_common,
+    negative_squared_error,
+    variance,
+    vote,
+)
 
 seeds = st.integers(0, 10_000)
 

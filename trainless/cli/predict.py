@@ -64,7 +64,7 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
         space: ``my_file.py:my_space``, where the run has one.
     """
     from trainless.core.text import undamaged
-    from trainless.learn.files import ENSEMBLE, load_predictor
+    from trainless.learn.predictor import ENSEMBLE, load_predictor
     from trainless.runs.folder import CONFIGURATION, read_configuration
     from trainless.spaces import space as find_space
 

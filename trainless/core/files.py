@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import collections.abc
 import json
 import math
 import os
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.types import Json
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -124,3 +128,51 @@ def data_directory() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("trainless")) / "data"
+
+
+def to_json(value: Any) -> Any:
+    """Anything made of numbers and dataclasses as strict JSON that loses nothing; :func:`from_json` reads it again."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_json(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(each) for each in value]
+    return number(value) if isinstance(value, float) else value
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """Make a dataclass again from what :func:`to_json` made of it, by the types of its fields.
+
+    Raises:
+        TypeError: A field is missing, unknown or of another type.
+
+    Example:
+        >>> from trainless.core.target import Target
+        >>> from_json(Target, to_json(Target("binary", 2, ("no", "yes")))).names
+        ('no', 'yes')
+    """
+    made: T = _restored(kind, data)
+    return made
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        return kind(**{name: _restored(hints.get(name, Any), each) for name, each in value.items()})
+    if origin is types.UnionType:
+        return None if value is None else _restored(next(arg for arg in args if arg is not types.NoneType), value)
+    if origin in (tuple, collections.abc.Mapping) and not isinstance(value, list if origin is tuple else dict):
+        raise TypeError(f"{value!r} is no {origin.__name__}")
+    if origin is tuple:
+        return tuple(_restored(args[0], each) for each in value)
+    if origin is collections.abc.Mapping:
+        return {name: _restored(args[1], each) for name, each in value.items()}
+    if kind is Any:
+        return tuple(_restored(Any, each) for each in value) if isinstance(value, list) else value
+    if kind is float and not isinstance(value, bool):
+        return unnumber(value)
+    if isinstance(kind, type) and not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value

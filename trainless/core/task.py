@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -80,9 +80,8 @@ class InputFormat:
         label_last: Whether the last column of an array was the label.
 
     Example:
-        >>> table = InputFormat("table", columns=("t0", "t1"))
-        >>> table.example, InputFormat.from_json(table.to_json()) == table
-        ('new.csv', True)
+        >>> InputFormat("table", columns=("t0", "t1")).example
+        'new.csv'
     """
 
     kind: str = "npz"
@@ -100,15 +99,6 @@ class InputFormat:
     def example(self) -> str:
         """A file name for new inputs of this kind."""
         return EXAMPLES[self.kind]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "columns": list(self.columns)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> InputFormat:
-        """Read what ``to_json`` wrote."""
-        return cls(**{**data, "columns": tuple(str(name) for name in data["columns"])})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from typing import Any
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import number, unnumber
+from trainless.core.files import number, unnumber, write_json
 from trainless.core.task import Task
 from trainless.designs.settings import Trial
 from trainless.execution.engine import LOCAL, Engine
-from trainless.learn.files import VERSION, read_json, write_json
+from trainless.learn.members import VERSION, read_document
 from trainless.runs.leaderboard import Place
 from trainless.runs.search import Found, Watch, search
 from trainless.spaces.protocol import Space
@@ -92,7 +92,7 @@ def run_searches(
                 watch=watch(trial),
             )
             write_json(place / RESULT, _plain(trial, found, space))
-        winners.append(_winner(read_json(place / RESULT)))
+        winners.append(_winner(read_document(place / RESULT)))
         done(trial)
     return winners
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.files import strict
+from trainless.core.files import strict, write_json
 from trainless.core.seeds import one_thread
 from trainless.core.task import PartName, Task
 from trainless.designs.candidates import Winner
@@ -20,9 +20,9 @@ from trainless.designs.planning import Plan
 from trainless.designs.stages import BASELINE, Work
 from trainless.designs.training import Entry, Roster
 from trainless.designs.verdict import single_verdict, verdict
-from trainless.learn.files import VERSION, load_member, member_folder, save_predictor, write_json
 from trainless.learn.loop import Trained
-from trainless.learn.predictor import Prediction, Predictor, calibrate, run_part
+from trainless.learn.members import VERSION, load_member, member_folder
+from trainless.learn.predictor import Prediction, Predictor, calibrate, run_part, save_predictor
 
 SUMMARY, PREDICTIONS = "summary.json", "predictions.npz"
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")

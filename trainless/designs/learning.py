@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.arch import Arch
+from trainless.core.files import write_json
 from trainless.core.scores import Scores, merge
 from trainless.core.text import undamaged
 from trainless.designs.candidates import Winner
 from trainless.designs.training import Entry, Roster
-from trainless.learn.checkpoint import epoch_from_json
-from trainless.learn.files import MEMBER, VERSION, member_folder, read_json, write_json
+from trainless.learn.members import VERSION, history_of, member_folder, read_document
 from trainless.rankings import Ranking, learn
 from trainless.runs.signals import scores_of
 from trainless.scoring.request import select
@@ -50,7 +50,7 @@ def later_members(
         texts = [space.format(arch) for arch in archs]
         write_json(path, {"version": VERSION, "archs": [list(arch) for arch in archs], "texts": texts})
     with undamaged(path, "give another folder with --out"):
-        return [tuple(map(int, arch)) for arch in read_json(path)["archs"]]
+        return [tuple(map(int, arch)) for arch in read_document(path)["archs"]]
 
 
 def promising(
@@ -101,8 +101,8 @@ def values_of(folder: Path, entries: Sequence[Entry], roster: Roster) -> list[tu
     found = []
     for entry in entries:
         if entry.name in roster.folders:
-            history = read_json(member_folder(folder, roster.folders[entry.name]) / MEMBER)["history"]
-            losses = [epoch_from_json(epoch).valid_loss for epoch in history]
+            history = history_of(member_folder(folder, roster.folders[entry.name]))
+            losses = [epoch.valid_loss for epoch in history]
             kept = losses[-1] if entry.member.recipe.keep == "last" else float(np.nanmin(losses))
             found.append((entry.member.arch, -kept))
         elif entry.name in roster.replaced:

@@ -29,8 +29,8 @@ from trainless.designs.settings import registry as presets
 from trainless.designs.stages import Progress, Work, elapsed, search_stage, train_stage
 from trainless.designs.stored import Carried
 from trainless.execution.engine import Engine
-from trainless.learn.files import load_predictor, read_json
-from trainless.learn.predictor import Predictor
+from trainless.learn.members import read_document
+from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
 from trainless.runs.folder import CONFIGURATION, locked, open_folder
 from trainless.spaces import registry as spaces
@@ -209,7 +209,7 @@ def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
         chosen: The space, where it is not a registered one.
     """
     path = Path(folder)
-    return Designed(path, load_predictor(path, chosen), read_json(path / SUMMARY))
+    return Designed(path, load_predictor(path, chosen), read_document(path / SUMMARY))
 
 
 def _changed(

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, to_json, write_json
 from trainless.core.task import Task
 from trainless.designs.budget import PILOT, RESERVE, epoch_seconds, least_epochs, pace_of, plan_within, training_numbers
 from trainless.designs.candidates import Winner, architectures, scored_samples
 from trainless.designs.holdout import Held, hold_back
 from trainless.designs.settings import Preset, Trial, no_pruning, recipe_of, trials, widest
 from trainless.execution.engine import Engine
-from trainless.learn.files import VERSION, read_json, write_json
-from trainless.learn.recipe import Recipe, recipe_from_json
+from trainless.learn.members import VERSION, read_document
+from trainless.learn.recipe import Recipe
 from trainless.rankings import ranking as named_ranking
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
@@ -77,7 +78,7 @@ class Plan:
             "searches": [dataclasses.asdict(trial) for trial in self.searches],
             "members": self.members,
             "baseline": self.baseline,
-            "recipe": self.recipe.to_json(),
+            "recipe": to_json(self.recipe),
             "pilot": self.pilot,
             "settled": self.settled,
             "notes": list(self.notes),
@@ -197,7 +198,7 @@ def settle(
 
 
 def _read(path: Path, ladder: list[Space]) -> Plan:
-    data = read_json(path)
+    data = read_document(path)
     space = next((rung for rung in ladder if key(rung) == data["space"]), None)
     if space is None:
         raise InputError(f"{path} plans with {data['space']}, which was not asked for: give another folder")
@@ -205,7 +206,7 @@ def _read(path: Path, ladder: list[Space]) -> Plan:
         Trial(**{**trial, "arguments": {name: _tuples(value) for name, value in trial["arguments"].items()}})
         for trial in data["searches"]
     )
-    recipe, notes = recipe_from_json(data["recipe"]), tuple(data.get("notes", ()))
+    recipe, notes = from_json(Recipe, data["recipe"]), tuple(data.get("notes", ()))
     return Plan(space, searches, data["members"], data["baseline"], recipe, data["pilot"], data["settled"], notes)
 
 

@@ -19,8 +19,8 @@ from trainless.core.text import undamaged
 from trainless.designs.candidates import RESULT
 from trainless.designs.ensemble import PREDICTIONS, SUMMARY, write_arrays
 from trainless.designs.stages import SEARCHES
-from trainless.learn.checkpoint import epoch_from_json
-from trainless.learn.files import ENSEMBLE, MEMBER, member_folder, read_json, task_from_json
+from trainless.learn.members import history_of, member_folder, read_document, task_from_json
+from trainless.learn.predictor import ENSEMBLE
 from trainless.report.contents import Arrays, Contents, Searched
 from trainless.report.figures_result import in_doubt
 from trainless.report.pictures import CASES, shown_of
@@ -92,19 +92,18 @@ def space_of(settings: Mapping[str, Any], text: str) -> Space | None:
 
 
 def _design(path: Path, settings: Mapping[str, Any], chosen: Space | None) -> Contents:
-    summary, ensemble = read_json(path / SUMMARY), read_json(path / ENSEMBLE)
+    summary, ensemble = read_document(path / SUMMARY), read_document(path / ENSEMBLE)
     trials = summary["plan"]["searches"]
     places = [path / SEARCHES / trial["name"] for trial in trials]
     histories = {}
     for member in summary["members"]:
         if member["folder"]:
-            data = read_json(member_folder(path, member["folder"]) / MEMBER)
-            histories[member["name"]] = tuple(epoch_from_json(epoch) for epoch in data["history"])
+            histories[member["name"]] = history_of(member_folder(path, member["folder"]))
     return Contents(
         settings,
         _decisions(read_configuration(places[0])),
         chosen or space_of(settings, summary["plan"]["space"]),
-        tuple(_searched(place, read_configuration(place), read_json(place / RESULT)) for place in places),
+        tuple(_searched(place, read_configuration(place), read_document(place / RESULT)) for place in places),
         summary,
         arrays_in(path / PREDICTIONS),
         histories,

@@ -18,7 +18,7 @@ from trainless.core.errors import InputError
 from trainless.designs.learning import CHOICE
 from trainless.designs.planning import PLAN
 from trainless.designs.stages import LATE_MARK
-from trainless.learn.files import MEMBER, WEIGHTS, member_folder
+from trainless.learn.members import MEMBER, WEIGHTS, member_folder
 from trainless.runs.folder import CONFIGURATION, read_configuration, replace
 from trainless.runs.stored import settings_of
 from trainless.store import SqlStore

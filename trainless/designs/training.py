@@ -21,9 +21,8 @@ from trainless.core.task import Task
 from trainless.designs.holdout import in_own_unit, scale_of, standardised
 from trainless.execution.engine import LOCAL, Engine, Executor, InProcess, executor_for
 from trainless.learn.checkpoint import Epoch
-from trainless.learn.files import MEMBER, finish_member, member_folder, read_json, save_member
 from trainless.learn.loop import train
-from trainless.learn.members import Member
+from trainless.learn.members import MEMBER, Member, finish_member, member_folder, read_document, save_member
 from trainless.learn.recipe import Recipe
 from trainless.scoring.measures import ByFunction, Outcome
 from trainless.spaces.protocol import Space
@@ -219,7 +218,7 @@ def _roster(entries: Sequence[Entry], results: Mapping[tuple[int, int], str], le
 
 def _status(place: Path) -> str:
     """How a member that is already there ended; empty where it is not."""
-    return str(read_json(place / MEMBER)["status"]) if (place / MEMBER).exists() else ""
+    return str(read_document(place / MEMBER)["status"]) if (place / MEMBER).exists() else ""
 
 
 def _executor(

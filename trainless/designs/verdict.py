@@ -14,11 +14,9 @@ from trainless.core.types import Floats, Json
 from trainless.learn.calibration import calibration_error
 from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
-from trainless.learn.ensemble import average
-from trainless.learn.intervals import clopper_pearson
-from trainless.learn.metrics import Estimate, evaluate
+from trainless.learn.ensemble import ConfidenceCurve, average, confidence_curve
+from trainless.learn.metrics import MetricValue, clopper_pearson, evaluate
 from trainless.learn.predictor import Prediction, Predictor, doubt
-from trainless.learn.uncertainty import ConfidenceCurve, confidence_curve
 
 
 def draws_for(task: Task) -> int:
@@ -85,7 +83,7 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         covered = int(said.sets[np.arange(len(y)), y].sum())
         found["sets"] = {
             "promised": predictor.sets.coverage,
-            "coverage": Estimate(covered / len(y), *clopper_pearson(covered, len(y))),
+            "coverage": MetricValue(covered / len(y), *clopper_pearson(covered, len(y))),
             "mean_size": float(said.sets.sum(1).mean()),
             "by_class": predictor.sets.by_class,
         }
@@ -105,7 +103,7 @@ def _values(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json
     return {
         "intervals": {
             "promised": predictor.intervals.coverage,
-            "coverage": Estimate(covered / len(y), *clopper_pearson(covered, len(y))),
+            "coverage": MetricValue(covered / len(y), *clopper_pearson(covered, len(y))),
             "mean_width": float((said.high - said.low).mean()),
         }
     }

@@ -1,4 +1,4 @@
-"""Class weights in the loss."""
+"""What a training step is fed with: batches, augmentation and class weights; and the outputs over a whole part."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainless.core.errors import InputError
 from trainless.core.seeds import generator
 from trainless.core.task import PartName, Rows, Task
 from trainless.core.types import Index
+from trainless.learn.acceleration import Precision
 from trainless.learn.recipe import Augmentation
 
 
@@ -173,3 +174,15 @@ def _joined(chunks: list[Index]) -> list[Index]:
     if len(chunks) > 1 and len(chunks[-1]) < 2:
         return [*chunks[:-2], np.concatenate(chunks[-2:])]
     return chunks
+
+
+def outputs(net: nn.Module, feed: Feed, precision: Precision, batch: int = 512) -> tuple[Tensor, Tensor]:
+    """All outputs of a network in evaluation mode, as float32 on the CPU, and the labels."""
+    net.eval()
+    answers, labels = [], []
+    with torch.inference_mode():
+        for x, y in feed.batches(in_order(feed.size, batch)):
+            with precision.autocast():
+                answers.append(net(precision.arrange(x)).float())
+            labels.append(y)
+    return torch.cat(answers).cpu(), torch.cat(labels).cpu()

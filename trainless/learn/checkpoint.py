@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,6 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, number, replacing, strict, unnumber
+from trainless.core.types import Json
 
 
 @dataclass(frozen=True)
@@ -30,19 +29,9 @@ class Epoch:
     valid_accuracy: float
     seconds: float
 
-    def to_json(self) -> dict[str, float | None]:
-        """Plain data; a number that is not finite is null."""
-        return {name: value if math.isfinite(value) else None for name, value in dataclasses.asdict(self).items()}
-
-
-def epoch_from_json(data: Mapping[str, Any]) -> Epoch:
-    """Read what ``Epoch.to_json`` wrote; null is NaN."""
-    plain: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
-    return Epoch(**plain)
-
 
 @dataclass(eq=False)
-class Progress:
+class TrainingState:
     """Everything that the rest of a training depends on."""
 
     net: nn.Module
@@ -69,53 +58,50 @@ class Progress:
         self.total.zero_()
 
 
-def save_progress(path: Path, progress: Progress, identity: Mapping[str, Any]) -> None:
+def save_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
     """Write a checkpoint; the random state is a function of the seed, the epoch and the step in it."""
     tensors = {
-        **prefixed("net/", progress.net.state_dict()),
-        **prefixed("optimiser/", optimiser_tensors(progress.optimiser)),
-        **prefixed("best/", progress.best),
-        "total": progress.total,
+        **prefixed("net/", state.net.state_dict()),
+        **prefixed("optimiser/", optimiser_tensors(state.optimiser)),
+        **prefixed("best/", state.best),
+        "total": state.total,
     }
     counters = {
-        "epoch": progress.epoch,
-        "step": progress.step,
-        "best_epoch": progress.best_epoch,
-        "best_loss": progress.best_loss if progress.best else None,
-        "history": [epoch.to_json() for epoch in progress.history],
+        "epoch": state.epoch,
+        "step": state.step,
+        "best_epoch": state.best_epoch,
+        "best_loss": number(state.best_loss),
+        "history": strict(state.history),
     }
     write_tensors(path, tensors, {"identity": identity, "counters": counters})
 
 
-def load_progress(path: Path, progress: Progress, identity: Mapping[str, Any]) -> None:
-    """Go on from a checkpoint of the same recipe, seed and data."""
+def load_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
+    """Resume from a checkpoint of the same recipe, seed and data."""
     tensors, notes = read_tensors(path)
     if notes["identity"] != identity:
         raise InputError(f"{path} belongs to another recipe, seed or task: delete it or train in another folder")
     counters = notes["counters"]
-    load_weights(progress.net, under("net/", tensors), str(path))
-    restore_optimiser(progress.optimiser, under("optimiser/", tensors))
-    progress.best = {name: tensor.to(progress.total.device) for name, tensor in under("best/", tensors).items()}
-    progress.total.copy_(tensors["total"])
-    progress.epoch, progress.step = counters["epoch"], counters["step"]
-    progress.best_epoch = counters["best_epoch"]
-    progress.best_loss = math.inf if counters["best_loss"] is None else counters["best_loss"]
-    progress.history = [epoch_from_json(epoch) for epoch in counters["history"]]
+    load_weights(state.net, under("net/", tensors), str(path))
+    restore_optimiser(state.optimiser, under("optimiser/", tensors))
+    state.best = {name: tensor.to(state.total.device) for name, tensor in under("best/", tensors).items()}
+    state.total.copy_(tensors["total"])
+    state.epoch, state.step, state.best_epoch = counters["epoch"], counters["step"], counters["best_epoch"]
+    state.best_loss = unnumber(counters["best_loss"])
+    state.history = [from_json(Epoch, epoch) for epoch in counters["history"]]
 
 
 Tensors = dict[str, Tensor]
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Json) -> None:
     """Write tensors with JSON notes in the header; the file is the old one or the new one at every moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    save_file(plain, part, metadata={"trainless": json.dumps(notes)})
-    os.replace(part, path)
+    with replacing(path) as beside:
+        save_file(plain, beside, metadata={"trainless": json.dumps(notes)})
 
 
-def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def read_tensors(path: Path) -> tuple[Tensors, Json]:
     """Read what ``write_tensors`` wrote."""
     try:
         with safe_open(path, framework="pt") as file:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 from trainless.core.errors import InputError
 from trainless.core.types import Floats, Mask
-from trainless.learn.intervals import clopper_pearson
-from trainless.learn.metrics import Estimate
+from trainless.learn.metrics import MetricValue, clopper_pearson
 
 CHOOSING = 1 / 3  # of the data proposes thresholds; the rest tests them
 POINTS = 100  # thresholds that are tried
@@ -51,17 +48,6 @@ class Deferral:
             f"at {self.accuracy:.0%} accuracy on what it answers, it refers {self.referred:.0%} to a person"
             f" (promised with {self.confidence:.0%} confidence)"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; a threshold that is not finite is null."""
-        threshold = self.threshold if math.isfinite(self.threshold) else None
-        return {**vars(self), "threshold": threshold}
-
-
-def deferral_from_json(data: Mapping[str, Any]) -> Deferral:
-    """Read what ``Deferral.to_json`` wrote."""
-    threshold = -math.inf if data["threshold"] is None else float(data["threshold"])
-    return Deferral(**{**data, "threshold": threshold})
 
 
 def fit_deferral(
@@ -113,7 +99,7 @@ def fit_deferral(
 class DeferralCheck:
     """What a rule does on other data: the accuracy of its answers with its exact interval, and what it refers."""
 
-    accuracy: Estimate
+    accuracy: MetricValue
     answered: int
     referred: float
     holds: bool
@@ -132,9 +118,9 @@ def check_deferral(rule: Deferral, uncertainty: Floats, correct: Mask, *, level:
     n, right = int(answered.sum()), int(correct[answered].sum())
     share = 1 - n / max(1, len(correct))
     if not n:
-        return DeferralCheck(Estimate(math.nan, math.nan, math.nan), 0, share, True)
+        return DeferralCheck(MetricValue(math.nan, math.nan, math.nan), 0, share, True)
     low, high = clopper_pearson(right, n, level)
-    return DeferralCheck(Estimate(right / n, low, high), n, share, high >= rule.accuracy)
+    return DeferralCheck(MetricValue(right / n, low, high), n, share, high >= rule.accuracy)
 
 
 def _p_value(uncertainty: Floats, wrong: Mask, threshold: float, miss: float) -> float:

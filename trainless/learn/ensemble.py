@@ -1,4 +1,4 @@
-"""Ensembles as arithmetic on members' predictions: averages, votes, greedy selection.
+"""Ensembles as arithmetic on members' predictions: averages, votes, how far members agree, greedy selection.
 
 Members' predictions are one array ``(members, samples, outputs)``: probabilities, or values for regression.
 """
@@ -8,12 +8,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
+import torch
+from scipy.special import entr
+from torch import Tensor
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.types import Floats, Labels
+from trainless.core.target import Target
+from trainless.core.types import Floats, Labels, Mask
+
+
+def predictions(answers: Tensor, target: Target) -> Floats:
+    """Probabilities ``(N, classes)``, or the values themselves for regression.
+
+    A single logit of a binary network stands for the second class.
+
+    Example:
+        >>> predictions(torch.tensor([[0.0]]), Target("binary", 2)).tolist()
+        [[0.5, 0.5]]
+    """
+    values = answers.double()
+    if target.kind == "regression":
+        return cast(Floats, values.numpy())
+    if target.kind == "binary" and values.shape[-1] == 1:
+        values = torch.cat([torch.zeros_like(values), values], -1)
+    return cast(Floats, values.softmax(-1).numpy())
 
 
 def require_members(members: Floats, weights: Floats | None = None) -> None:
@@ -65,7 +87,97 @@ def votes(members: Floats, weights: Floats | None = None) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Entropies:
+    """Predictive entropy in nats and its parts, one value per sample: total = aleatoric + epistemic."""
+
+    total: Floats
+    aleatoric: Floats
+    epistemic: Floats
+
+
+def variance(members: Floats, weights: Floats | None = None) -> Floats:
+    """Variance across members, summed over outputs: Σ_k Σ_m w_m (p_mk − p̄_k)² (TEACUP, methods 7.7).
+
+    With two classes this is twice the variance of either probability, so the order is the paper's; for more classes
+    the paper does not say how classes are joined, and the sum does not depend on their order.
+
+    Example:
+        >>> float(variance(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))[0])
+        0.5
+    """
+    share = _shares(members, weights)
+    spread = np.square(members - average(members, weights))
+    return np.asarray(np.einsum("m,mnk->n", share, spread))
+
+
+def entropies(members: Floats, weights: Floats | None = None) -> Entropies:
+    """Total H(p̄), aleatoric Σ w_m H(p_m) and epistemic, their difference: the mutual information of label and member.
+
+    Example:
+        >>> parts = entropies(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
+        >>> float(parts.aleatoric[0]), round(float(parts.epistemic[0]), 4)
+        (0.0, 0.6931)
+    """
+    total = entr(average(members, weights)).sum(1)
+    aleatoric = np.einsum("m,mnk->n", _shares(members, weights), entr(members))
+    return Entropies(total, aleatoric, np.maximum(total - aleatoric, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceCurve:
+    """Accuracy on the most confident share of the samples, for each share, and the mean of that."""
+
+    shares: Floats
+    accuracy: Floats
+    area: float
+
+
+CONFIDENT = np.arange(1, 21) / 20
+
+
+def confidence_curve(
+    members: Floats, y: Labels, *, uncertainty: Floats | None = None, shares: Floats = CONFIDENT
+) -> ConfidenceCurve:
+    """Accuracy of the majority vote on the most confident 5 %, 10 %, …, 100 % (TEACUP, fig. 6B).
+
+    Samples with the same uncertainty stand in no order: each counts with the mean accuracy of its group, which is
+    the expectation over random orders.
+
+    Args:
+        members: Probabilities ``(members, samples, classes)``.
+        y: True classes.
+        uncertainty: What to rank by, the least first; the variance across members by default.
+        shares: The shares of samples.
+
+    Example:
+        >>> sure = np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.3, 0.7]]])
+        >>> confidence_curve(sure, np.array([0, 1]), shares=np.array([0.5, 1.0])).accuracy.tolist()
+        [1.0, 0.5]
+    """
+    return curve_of(vote(members) == y, variance(members) if uncertainty is None else uncertainty, shares)
+
+
+def curve_of(correct: Mask, uncertainty: Floats, shares: Floats = CONFIDENT) -> ConfidenceCurve:
+    """The curve of any answers and any measure of uncertainty."""
+    if not len(correct) or len(correct) != len(uncertainty):
+        raise InputError(f"{len(correct)} answers and {len(uncertainty)} uncertainties were given; expected as many")
+    _, group = np.unique(uncertainty, return_inverse=True)
+    group = group.reshape(-1)
+    mean = np.bincount(group, correct) / np.bincount(group)
+    ranked = np.cumsum(mean[np.sort(group)])
+    taken = np.maximum(1, np.ceil(shares * len(correct) - 1e-9).astype(int))
+    values = ranked[taken - 1] / taken
+    return ConfidenceCurve(shares, values, float(values.mean()))
+
+
+def _shares(members: Floats, weights: Floats | None) -> Floats:
+    if weights is None:
+        return np.full(len(members), 1 / len(members))
+    return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleSelection:
     """Which members of a library to use: how often each was taken, their weights and the value on validation data."""
 
     counts: Labels
@@ -80,7 +192,7 @@ class Selection:
 Goodness = Callable[[Floats], float]
 
 
-def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> Selection:
+def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> EnsembleSelection:
     """Forward selection with replacement (Caruana et al., 2004).
 
     Starts from the best single member and adds, ``size`` members in all, the one that makes the average the best;
@@ -104,7 +216,7 @@ def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> Selection:
     values = [goodness(member) for member in library]
     first = int(np.argmax(values))
     counts = np.bincount([first], minlength=len(library))
-    best = Selection(counts, values[first])
+    best = EnsembleSelection(counts, values[first])
     total = library[first].copy()
     for taken in range(1, size):
         values = [goodness((total + member) / (taken + 1)) for member in library]
@@ -112,7 +224,7 @@ def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> Selection:
         counts = counts + np.bincount([chosen], minlength=len(library))
         total += library[chosen]
         if values[chosen] > best.value:
-            best = Selection(counts, values[chosen])
+            best = EnsembleSelection(counts, values[chosen])
     return best
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn, optim
 
+from trainless.core.files import to_json
 from trainless.core.seeds import seed_torch
 from trainless.core.task import Task
 from trainless.learn.acceleration import GraphedStep, Precision, Step, in_layout, precision_for
-from trainless.learn.batches import EPOCH, Feed, augment, class_weights, shuffled, weighted_mean
-from trainless.learn.checkpoint import Epoch, Progress, load_progress, save_progress
+from trainless.learn.batches import EPOCH, Feed, augment, class_weights, outputs, shuffled, weighted_mean
+from trainless.learn.checkpoint import Epoch, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
-from trainless.learn.uncertainty import outputs
 
 Report = Callable[[Epoch], None]
 
@@ -87,7 +87,7 @@ def train(
     with _undisturbed(place):
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and checkpoint.exists():
-            load_progress(checkpoint, loop.progress, loop.identity)
+            load_checkpoint(checkpoint, loop.state, loop.identity)
         loop.run(checkpoint, interval, report)
         return loop.result()
 
@@ -101,81 +101,81 @@ class _Loop:
         self.weights = class_weights(task, recipe.class_weights, precision.device)
         self.source = torch.Generator(precision.device)
         self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0))
-        self.progress = Progress(precision.place(net), _optimiser(net, recipe, precision.device))
-        self.identity = {"recipe": recipe.to_json(), "seed": seed, "task": task.fingerprint}
+        self.state = TrainingState(precision.place(net), _optimiser(net, recipe, precision.device))
+        self.identity = {"recipe": to_json(recipe), "seed": seed, "task": task.fingerprint}
         self.update: Step = GraphedStep(self._update) if precision.device.type == "cuda" else self._update
         self.status = "ok"
 
     def run(self, checkpoint: Path | None, interval: float, report: Report | None) -> None:
         saved = time.monotonic()
-        while self.progress.epoch < self.recipe.epochs and not self._finished():
+        while self.state.epoch < self.recipe.epochs and not self._finished():
             started = time.monotonic()
             for _ in self._epoch():
                 if checkpoint is not None and time.monotonic() - saved >= interval:
-                    save_progress(checkpoint, self.progress, self.identity)
+                    save_checkpoint(checkpoint, self.state, self.identity)
                     saved = time.monotonic()
             self._validate(time.monotonic() - started)
             if report is not None:
-                report(self.progress.history[-1])
+                report(self.state.history[-1])
 
     def _epoch(self) -> Iterator[None]:
         """Train from the next step to the end of the epoch."""
-        progress = self.progress
-        chunks = shuffled(self.train.size, self.recipe.batch, self.seed, progress.epoch)
-        progress.net.train()
-        for x, y in self.train.batches(chunks[progress.step :]):
+        state = self.state
+        chunks = shuffled(self.train.size, self.recipe.batch, self.seed, state.epoch)
+        state.net.train()
+        for x, y in self.train.batches(chunks[state.step :]):
             self._step(x, y)
-            progress.step += 1
+            state.step += 1
             yield
 
     def _step(self, x: Tensor, y: Tensor) -> None:
-        progress = self.progress
-        _seed_step(self.source, self.seed, progress.epoch, progress.step)
-        _set_rate(progress.optimiser, learning_rate(self.recipe, progress.epoch + progress.step / self.steps))
+        state = self.state
+        _seed_step(self.source, self.seed, state.epoch, state.step)
+        _set_rate(state.optimiser, learning_rate(self.recipe, state.epoch + state.step / self.steps))
         x = self.precision.arrange(augment(x, self.recipe.augmentation, self.source))
-        progress.total += self.update(x, y) * len(x)
+        state.total += self.update(x, y) * len(x)
 
     def _update(self, x: Tensor, y: Tensor) -> Tensor:
         """One step of the optimiser on a batch."""
-        progress = self.progress
-        progress.optimiser.zero_grad(set_to_none=True)
+        state = self.state
+        state.optimiser.zero_grad(set_to_none=True)
         with self.precision.autocast():
-            answers = progress.net(x)
+            answers = state.net(x)
         loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
         loss.backward()
         if self.recipe.clip:
-            nn.utils.clip_grad_norm_(progress.net.parameters(), self.recipe.clip)
-        progress.optimiser.step()
+            nn.utils.clip_grad_norm_(state.net.parameters(), self.recipe.clip)
+        state.optimiser.step()
         return loss.detach()
 
     def _validate(self, seconds: float) -> None:
-        progress = self.progress
-        train_loss = float(progress.total) / min(self.train.size, EPOCH)
-        answers, y = outputs(progress.net, self.valid, self.precision)
+        state = self.state
+        train_loss = float(state.total) / min(self.train.size, EPOCH)
+        answers, y = outputs(state.net, self.valid, self.precision)
         weights = None if self.weights is None else self.weights.cpu()
         valid_loss = float(weighted_mean(self.task.target.losses(answers, y), y, weights))
-        rate = learning_rate(self.recipe, float(progress.epoch))
-        progress.close(Epoch(progress.epoch, rate, train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
+        rate = learning_rate(self.recipe, float(state.epoch))
+        state.close(Epoch(state.epoch, rate, train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
         if not math.isfinite(train_loss):
             self.status = (
-                f"diverged: the training loss is {train_loss} in epoch {progress.epoch}; lower lr={self.recipe.lr}"
+                f"diverged: the training loss is {train_loss} in epoch {state.epoch}; lower lr={self.recipe.lr}"
             )
 
     def _finished(self) -> bool:
-        last = self.progress.history[-1:]
+        last = self.state.history[-1:]
         patience = self.recipe.patience
-        waited = self.progress.epoch - 1 - self.progress.best_epoch
+        waited = self.state.epoch - 1 - self.state.best_epoch
         return self.status != "ok" or bool(last and patience and waited >= patience)
 
     def result(self) -> Trained:
-        progress = self.progress
-        if self.recipe.keep == "best" and progress.best:
-            progress.net.load_state_dict(progress.best)
-        kept = progress.best_loss if self.recipe.keep == "best" else progress.history[-1].valid_loss
+        state = self.state
+        if self.recipe.keep == "best" and state.best:
+            state.net.load_state_dict(state.best)
+        kept = state.best_loss if self.recipe.keep == "best" else state.history[-1].valid_loss
         if self.status == "ok" and not math.isfinite(kept):
             self.status = f"diverged: the validation loss of the kept weights is {kept}; lower lr={self.recipe.lr}"
-        net = in_layout(progress.net.to("cpu"), torch.contiguous_format)
-        return Trained(net.eval(), tuple(progress.history), self.status)
+        net = in_layout(state.net.to("cpu"), torch.contiguous_format)
+        return Trained(net.eval(), tuple(state.history), self.status)
 
 
 def learning_rate(recipe: Recipe, epoch: float) -> float:

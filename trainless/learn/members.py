@@ -1,4 +1,4 @@
-"""Members of an ensemble as plain data: space, arch, seed, recipe; how they are built and trained."""
+"""Members of an ensemble: what one is as plain data, how it is built, trained, written and read; no pickle."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from torch import nn
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, read_json, strict, to_json, write_json
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
+from trainless.core.text import undamaged
+from trainless.core.types import Json
+from trainless.learn.checkpoint import Epoch, load_weights, read_tensors, write_tensors
 from trainless.learn.loop import Report, Trained, train
-from trainless.learn.recipe import Recipe, recipe_from_json
+from trainless.learn.recipe import Recipe
 from trainless.spaces import registry, space
 from trainless.spaces.protocol import Space, require_arch
+
+VERSION = 1
+WEIGHTS, MEMBER, CHECKPOINT = "weights.safetensors", "member.json", "checkpoint.safetensors"
+DESCRIPTION = ("name", "input_shape", "target", "mean", "std", "vocabulary", "fingerprint", "source")  # of a task
 
 
 @dataclass(frozen=True)
@@ -36,37 +44,17 @@ class Member:
     Example:
         >>> from trainless.learn.recipe import recipe
         >>> member = member_of(space("nb201", channels=4, cells=1), (3, 0, 0, 1, 0, 0), recipe("default"))
-        >>> member.space, dict(member.parameters), member.seed
+        >>> member.space, member.parameters, member.seed
         ('nb201', {'channels': 4, 'cells': 1}, 0)
-        >>> member_from_json(member.to_json()) == member
+        >>> from_json(Member, to_json(member)) == member
         True
     """
 
     space: str
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: Mapping[str, Any]
     arch: Arch
     seed: int
     recipe: Recipe
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data from which ``member_from_json`` makes the same member."""
-        return {
-            "space": self.space,
-            "parameters": dict(self.parameters),
-            "arch": list(self.arch),
-            "seed": self.seed,
-            "recipe": self.recipe.to_json(),
-        }
-
-
-def member_from_json(data: Mapping[str, Any]) -> Member:
-    """Read what ``Member.to_json`` wrote."""
-    try:
-        arch = tuple(int(option) for option in data["arch"])
-        parameters = tuple((name, _frozen(value)) for name, value in dict(data["parameters"]).items())
-        return Member(str(data["space"]), parameters, arch, int(data["seed"]), recipe_from_json(data["recipe"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"a stored member cannot be read ({error}): train it again") from error
 
 
 def member_of(chosen: Space, arch: Arch, recipe: Recipe, seed: int = 0) -> Member:
@@ -107,7 +95,7 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
         raise InputError(
             f"the member's space is {member.space}, whose code runs only where you name it: give --space {member.space}"
         )
-    home = chosen if chosen is not None else space(member.space, **dict(member.parameters))
+    home = chosen if chosen is not None else space(member.space, **member.parameters)
     with seeded(member.seed):
         return home.build(member.arch, task)
 
@@ -141,18 +129,118 @@ def healthy(trained: Sequence[Trained]) -> tuple[list[Trained], dict[int, str]]:
     return [one for one in trained if not one.failed], failures
 
 
-def _frozen(value: Any) -> Any:
-    """JSON's lists as the tuples that they were."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def member_folder(folder: Path, name: str) -> Path:
+    """The folder of a member; a name that would lead elsewhere is refused.
+
+    Example:
+        >>> member_folder(Path("run"), "00").as_posix()
+        'run/members/00'
+    """
+    if not name or not all(sign.isalnum() or sign in "-_" for sign in name):
+        raise InputError(f"{name!r} cannot name a member: expected letters, digits, '-' and '_' alone")
+    return folder / "members" / name
 
 
-def _parameters(chosen: Space) -> tuple[tuple[str, Any], ...]:
+def read_document(path: Path) -> Json:
+    """Read a JSON object that this version wrote."""
+    found = read_json(path, "expected a folder that trainless wrote")
+    if found.get("version") != VERSION:
+        raise InputError(f"{path} is not of version {VERSION}: it was written by another trainless; train again")
+    return found
+
+
+def task_to_json(task: Task) -> Json:
+    """What a task is, without its data."""
+    return {name: to_json(getattr(task, name)) for name in DESCRIPTION}
+
+
+def task_from_json(data: Json) -> Task:
+    """The task without its data: enough to build networks and to normalise inputs.
+
+    Example:
+        >>> task = Task.noise((3, 8, 8))
+        >>> again = task_from_json(task_to_json(task))
+        >>> again.input_shape, again.target == task.target
+        ((3, 8, 8), True)
+    """
+    return from_json(Task, {name: data[name] for name in DESCRIPTION if name in data})
+
+
+def save_member(folder: Path, member: Member, trained: Trained, task: Task) -> None:
+    """Write a trained member; its JSON is written last, so that a folder with one is complete."""
+    write_tensors(folder / WEIGHTS, trained.net.state_dict(), {"member": to_json(member)})
+    about = {"version": VERSION, "member": to_json(member), "status": trained.status}
+    write_json(folder / MEMBER, {**about, "history": strict(trained.history), "task": task_to_json(task)})
+
+
+def load_member(folder: Path, chosen: Space | None = None) -> tuple[Member, Trained, Task]:
+    """Read a trained member: build its network and put its weights in.
+
+    Args:
+        folder: Where ``save_member`` wrote it.
+        chosen: The space, where it is not a registered one.
+    """
+    data = read_document(folder / MEMBER)
+    with undamaged(folder / MEMBER, "delete its folder and train again"):
+        member, task, status = from_json(Member, data["member"]), task_from_json(data["task"]), str(data["status"])
+        net = build(member, task, chosen)
+    load_weights(net, read_tensors(folder / WEIGHTS)[0], str(folder))
+    return member, Trained(net.eval(), history_in(data, folder), status), task
+
+
+def history_of(folder: Path) -> tuple[Epoch, ...]:
+    """The epochs of a trained member."""
+    return history_in(read_document(folder / MEMBER), folder)
+
+
+def history_in(data: Json, folder: Path) -> tuple[Epoch, ...]:
+    """The epochs in a member's document."""
+    with undamaged(folder / MEMBER, "delete its folder and train again"):
+        return tuple(from_json(Epoch, epoch) for epoch in data["history"])
+
+
+def finish_member(
+    folder: Path,
+    member: Member,
+    task: Task,
+    *,
+    device: torch.device | str = "cpu",
+    interval: float = 20.0,
+    report: Report | None = None,
+    chosen: Space | None = None,
+) -> Trained:
+    """Have a trained member in its folder: read it, go on from its checkpoint, or train it from the start.
+
+    Args:
+        folder: The member's own.
+        member: What it has to be.
+        task: The data.
+        device: Where to train.
+        interval: Seconds between checkpoints.
+        report: Called after each epoch that is trained.
+        chosen: The space, where it is not a registered one.
+    """
+    if (folder / MEMBER).exists():
+        held, trained, about = load_member(folder, chosen)
+        if (held, about.fingerprint) != (member, task.fingerprint):
+            raise InputError(f"{folder} holds another member or one of other data: choose another folder")
+        return trained
+    checkpoint = folder / CHECKPOINT
+    trained = train_member(
+        member, task, device=device, checkpoint=checkpoint, interval=interval, report=report, chosen=chosen
+    )
+    save_member(folder, member, trained, task)
+    checkpoint.unlink(missing_ok=True)
+    return trained
+
+
+def _parameters(chosen: Space) -> dict[str, Any]:
     if chosen.name not in registry:
-        return ()
+        return {}
     described: Any = chosen
     own = {field.name for field in dataclasses.fields(described)} if dataclasses.is_dataclass(described) else set()
     taken = [name for name in inspect.signature(registry[chosen.name]).parameters if name in own]
     parameters = {name: getattr(chosen, name) for name in taken}
     if space(chosen.name, **parameters) != chosen:
         raise InputError(f"the space {chosen.name} cannot be made again from {parameters}: use a registered space")
-    return tuple(parameters.items())
+    return parameters

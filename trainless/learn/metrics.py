@@ -1,7 +1,8 @@
-"""Metrics with their intervals: exact ones of shares, by bootstrap of everything else.
+"""Metrics with their intervals: exact ones of shares and of means of shares over classes, bootstrap for the others.
 
 A metric is prepared once for its data and then evaluated for any weights of the samples: a bootstrap draw is how often
-each sample was drawn, so that nothing is sorted or copied again.
+each sample was drawn, so that nothing is sorted or copied again. Exact intervals stay honest where all answers are
+right, or all wrong: a percentile bootstrap has no width there, since no draw from four right answers holds a wrong one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import beta
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.types import Floats, Labels
-from trainless.learn.intervals import MEANS, SHARES
+from trainless.core.types import Floats, Labels, Mask
 
 Weighted = Callable[[Floats], float]
 DRAWN = 3 * 10**8  # samples that all draws of a bootstrap together may have
@@ -27,8 +28,8 @@ NOTHING = 1e-12  # of a value: draws that differ by less are the same
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A value with the bounds of its interval; NaN where the data cannot give them."""
+class MetricValue:
+    """A metric with the bounds of its interval; NaN where the data cannot give them."""
 
     value: float
     low: float
@@ -38,7 +39,7 @@ class Estimate:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> Estimate:
+def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> MetricValue:
     """Percentile bootstrap over samples (Efron, 1979).
 
     Where all draws agree (four answers, all right) they do not say how far off the value may be: the bounds are NaN.
@@ -62,11 +63,11 @@ def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.9
     drawn = np.array([metric(np.bincount(random.integers(n, size=n), minlength=n).astype(float)) for _ in range(draws)])
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
-        return Estimate(value, math.nan, math.nan)
+        return MetricValue(value, math.nan, math.nan)
     low, high = (float(end) for end in np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]))
     if high - low <= NOTHING * max(1.0, abs(value)):
-        return Estimate(value, math.nan, math.nan)
-    return Estimate(value, low, high)
+        return MetricValue(value, math.nan, math.nan)
+    return MetricValue(value, low, high)
 
 
 def accuracy(y: Labels, p: Floats) -> Weighted:
@@ -149,12 +150,94 @@ def r2(y: Floats, v: Floats) -> Weighted:
     return value
 
 
+Bounds = tuple[float, float]
+
+
+def clopper_pearson(right: float, n: float, level: float = 0.95) -> Bounds:
+    """The exact interval of a binomial share (Clopper & Pearson, 1934); NaN without samples.
+
+    Example:
+        >>> [round(end, 4) for end in clopper_pearson(10, 10)]
+        [0.6915, 1.0]
+    """
+    if not n:
+        return math.nan, math.nan
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, right, n - right + 1)) if right else 0.0
+    high = float(beta.ppf(1 - tail, right + 1, n - right)) if right < n else 1.0
+    return low, high
+
+
+def accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the share of right answers.
+
+    Example:
+        >>> [round(end, 4) for end in accuracy_bounds(np.array([0, 1]), np.eye(2), 0.95)]
+        [0.1581, 1.0]
+    """
+    return clopper_pearson(int((p.argmax(1) == y).sum()), len(y), level)
+
+
+def sensitivity_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the share of right answers among the second class of two."""
+    return accuracy_bounds(y[y == 1], p[y == 1], level)
+
+
+def specificity_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the share of right answers among the first class of two."""
+    return accuracy_bounds(y[y == 0], p[y == 0], level)
+
+
+def balanced_accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the mean recall: the recalls of the classes that are there are binomial shares."""
+    hit, there, _ = _counts(y, p.argmax(1), p.shape[1], np.ones(len(y)))
+    return _mean_of_shares(hit, there, level)
+
+
+def f1_macro_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the mean F1.
+
+    F1 = 2 J / (1 + J) with J = TP / (TP + FP + FN), and J is a binomial share: of the samples that are of a class or
+    called so, those that are both.
+    """
+    hit, there, called = _counts(y, p.argmax(1), p.shape[1], np.ones(len(y)))
+    return _mean_of_shares(hit, there + called - hit, level, lambda share: 2 * share / (1 + share))
+
+
+def auc_bounds(y: Labels, p: Floats, level: float) -> Bounds:
+    """Of the area under the ROC curve, one against the rest: as if only disjoint pairs had been compared.
+
+    The area is the share of pairs of one case of either kind that are in the right order, and m and n cases have
+    min(m, n) pairs that share no case: these are independent. Where all pairs are in the right order, all in the wrong
+    one or all tied, the interval is conservative; it is meant for nothing else.
+
+    Example:
+        >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]])
+        >>> [round(end, 4) for end in auc_bounds(np.array([0, 0, 1, 1]), p, 0.95)]
+        [0.1581, 1.0]
+    """
+    columns = [1] if p.shape[1] == 2 else list(range(p.shape[1]))
+    ups = np.array([(y == k).sum() for k in columns], np.float64)
+    pairs = np.minimum(ups, len(y) - ups)
+    right = np.nan_to_num([_one_auc(y == k, p[:, k])(np.ones(len(y))) for k in columns]) * pairs
+    return _mean_of_shares(right, pairs, level)
+
+
 Prepare = Callable[..., Weighted]
 CLASSES: Mapping[str, Prepare] = MappingProxyType(
     {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "f1_macro": f1_macro, "auc": auc}
 )
 BINARY: Mapping[str, Prepare] = MappingProxyType({**CLASSES, "sensitivity": sensitivity, "specificity": specificity})
 VALUES: Mapping[str, Prepare] = MappingProxyType({"mae": mae, "rmse": rmse, "r2": r2})
+Bounding = Callable[[Labels, Floats, float], Bounds]
+SHARES: Mapping[str, Bounding] = MappingProxyType(
+    {"accuracy": accuracy_bounds, "sensitivity": sensitivity_bounds, "specificity": specificity_bounds}
+)
+"""Metrics that are binomial shares: their intervals are always the exact ones."""
+MEANS: Mapping[str, Bounding] = MappingProxyType(
+    {"balanced_accuracy": balanced_accuracy_bounds, "f1_macro": f1_macro_bounds, "auc": auc_bounds}
+)
+"""Metrics whose intervals are these, wide ones, only where the bootstrap has none."""
 
 
 def metrics_for(target: Target) -> Mapping[str, Prepare]:
@@ -177,13 +260,13 @@ def evaluate(
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
-) -> dict[str, Estimate]:
+) -> dict[str, MetricValue]:
     """All metrics of a prediction with their intervals.
 
     Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
     number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
     answers that are all right, balanced accuracy, macro F1 and AUC have exact bounds per class put together by
-    Bonferroni (:mod:`trainless.learn.intervals`), and values have none.
+    Bonferroni, and values have none.
 
     Args:
         target: What is predicted.
@@ -218,13 +301,29 @@ def require_predictions(target: Target, y: npt.NDArray[np.generic], predicted: F
 
 def _estimate(
     name: str, metric: Weighted, y: npt.NDArray[Any], predicted: Floats, draws: int, level: float, seed: int
-) -> Estimate:
+) -> MetricValue:
     if name in SHARES:
-        return Estimate(metric(np.ones(len(y))), *SHARES[name](y, predicted, level))
+        return MetricValue(metric(np.ones(len(y))), *SHARES[name](y, predicted, level))
     found = bootstrap(metric, len(y), draws=draws, level=level, seed=seed)
     if draws and name in MEANS and math.isnan(found.low):
-        return Estimate(found.value, *MEANS[name](y, predicted, level))
+        return MetricValue(found.value, *MEANS[name](y, predicted, level))
     return found
+
+
+def _mean_of_shares(
+    right: Floats, n: Floats, level: float, read: Callable[[float], float] = lambda share: share
+) -> Bounds:
+    """Of the mean over classes of a growing function of a share; classes without samples are left out.
+
+    Each class has its exact interval at the level 1 − (1 − level) / classes, so that all hold together (Bonferroni).
+    """
+    there = n > 0
+    if not there.any():
+        return math.nan, math.nan
+    each = 1 - (1 - level) / int(there.sum())
+    ends = [clopper_pearson(a, b, each) for a, b in zip(right[there].tolist(), n[there].tolist(), strict=True)]
+    low, high = (float(np.mean([read(one[end]) for one in ends])) for end in (0, 1))
+    return low, high
 
 
 def _counts(y: Labels, chosen: Labels, classes: int, weights: Floats) -> tuple[Floats, Floats, Floats]:
@@ -244,7 +343,7 @@ def _recall(y: Labels, p: Floats, label: int) -> Weighted:
     return value
 
 
-def _one_auc(positive: npt.NDArray[np.bool_], score: Floats) -> Weighted:
+def _one_auc(positive: Mask, score: Floats) -> Weighted:
     distinct, group = np.unique(score, return_inverse=True)
     group = group.reshape(-1)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,16 +14,38 @@ import torch
 from torch import nn
 
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, to_json, write_json
 from trainless.core.task import Part, PartName, Task
-from trainless.core.types import Floats, Index
-from trainless.learn.batches import Feed, in_order
-from trainless.learn.calibration import fit_temperature, sharpen
-from trainless.learn.conformal import ConformalIntervals, ConformalSets, fit_intervals, fit_sets
+from trainless.core.text import undamaged
+from trainless.core.types import Floats, Index, Labels, Mask
+from trainless.learn.acceleration import Precision
+from trainless.learn.batches import Feed, in_order, outputs
+from trainless.learn.calibration import (
+    ConformalIntervals,
+    ConformalSets,
+    fit_intervals,
+    fit_sets,
+    fit_temperature,
+    sharpen,
+)
+from trainless.learn.checkpoint import read_tensors, write_tensors
 from trainless.learn.deferral import Deferral, fit_deferral
 from trainless.learn.drift import Drift, fit_drift, last_features, statistics
-from trainless.learn.ensemble import average, require_members, vote
-from trainless.learn.uncertainty import entropies, predictions, variance
+from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
+from trainless.learn.members import (
+    VERSION,
+    load_member,
+    member_folder,
+    read_document,
+    task_from_json,
+    task_to_json,
+)
+from trainless.spaces.protocol import Space
 
+ENSEMBLE, DRIFT = "ensemble.json", "drift.safetensors"
+PROMISES: Mapping[str, type[Any]] = MappingProxyType(
+    {"sets": ConformalSets, "intervals": ConformalIntervals, "deferral": Deferral}
+)
 DRIFT_SAMPLES = 4000  # training samples that drift is learnt from
 FLOOR = 0.1  # of the training values' deviation, added to the members' deviation in intervals
 
@@ -48,15 +73,15 @@ class Prediction:
     members: Floats
     mean: Floats
     variance: Floats
-    label: npt.NDArray[np.int64] | None = None
-    vote: npt.NDArray[np.int64] | None = None
+    label: Labels | None = None
+    vote: Labels | None = None
     total: Floats | None = None
     aleatoric: Floats | None = None
     epistemic: Floats | None = None
-    sets: npt.NDArray[np.bool_] | None = None
+    sets: Mask | None = None
     low: Floats | None = None
     high: Floats | None = None
-    refer: npt.NDArray[np.bool_] | None = None
+    refer: Mask | None = None
     drift: Floats | None = None
 
 
@@ -212,7 +237,57 @@ def run_part(
     return np.concatenate(found, axis=1), np.concatenate(features)
 
 
+def predict_part(net: nn.Module, task: Task, part: PartName, device: torch.device | str = "cpu") -> Floats:
+    """Predictions of a network on a part in float32: probabilities of classes, or values."""
+    place = torch.device(device)
+    answers, _ = outputs(net.to(place), Feed(task, part, place), Precision(place))
+    return predictions(answers, task.target)
+
+
 def _some(task: Task, seed: int) -> Index:
     """A few thousand training samples at most, in order."""
     order = np.random.default_rng(seed).permutation(len(task.part("train")))
     return np.sort(order[:DRIFT_SAMPLES])
+
+
+def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> None:
+    """Write what joins the members: weights, temperature, conformal thresholds, deferral rule and drift.
+
+    Args:
+        folder: Where the members' folders are.
+        predictor: The ensemble.
+        members: The name of each member's folder under ``members/``, in the ensemble's order.
+    """
+    for name in members:
+        member_folder(folder, name)
+    if predictor.drift is not None:
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in vars(predictor.drift).items()}
+        write_tensors(folder / DRIFT, tensors, {})
+    about = {
+        "version": VERSION,
+        "task": task_to_json(predictor.task),
+        "members": members,
+        "weights": predictor.weights.tolist(),
+        "drift": predictor.drift is not None,
+        **{name: to_json(getattr(predictor, name)) for name in ("temperature", *PROMISES)},
+    }
+    write_json(folder / ENSEMBLE, about)
+
+
+def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
+    """Read an ensemble with everything that it promises; nothing is executed but the spaces' own builders."""
+    data = read_document(folder / ENSEMBLE)
+    with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
+        nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
+        drift = None
+        if data["drift"]:
+            tensors, _ = read_tensors(folder / DRIFT)
+            drift = Drift(*(tensors[each.name].numpy() for each in fields(Drift)))
+        return Predictor(
+            task_from_json(data["task"]),
+            tuple(nets),
+            np.asarray(data["weights"], np.float64),
+            float(data["temperature"]),
+            drift=drift,
+            **{name: None if data[name] is None else from_json(kind, data[name]) for name, kind in PROMISES.items()},
+        )

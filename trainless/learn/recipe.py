@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -43,7 +42,7 @@ class Recipe:
         momentum: Of SGD; Adam's first beta.
         nesterov: Whether SGD looks ahead.
         weight_decay: On all parameters.
-        epochs: The budget; one sees a million samples (``feed.EPOCH``) at most.
+        epochs: The budget; one sees a million samples (``batches.EPOCH``) at most.
         batch: Samples per step.
         warmup: Epochs of linear warm-up.
         keep: ``"best"`` ends with the weights of the lowest validation loss, ``"last"`` with the last ones.
@@ -84,23 +83,6 @@ class Recipe:
             raise InputError(f"recipe {self.name}: lr={self.lr} was given; expected a positive number")
         if self.patience and self.keep == "last":
             raise InputError(f"recipe {self.name}: patience={self.patience} needs keep='best'; keep='last' was given")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data from which ``recipe_from_json`` makes the same recipe."""
-        return dataclasses.asdict(self)
-
-
-def recipe_from_json(data: Mapping[str, Any]) -> Recipe:
-    """Read what ``Recipe.to_json`` wrote.
-
-    Example:
-        >>> recipe_from_json(recipe("default").to_json()) == recipe("default")
-        True
-    """
-    try:
-        return Recipe(**{**data, "augmentation": Augmentation(**data["augmentation"])})
-    except (TypeError, KeyError) as error:
-        raise InputError(f"a stored recipe cannot be read ({error}): train again with this version") from error
 
 
 registry: Registry[Recipe] = Registry("recipe", "recipes")

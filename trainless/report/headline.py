@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainless.learn.intervals import clopper_pearson
+from trainless.learn.metrics import clopper_pearson
 from trainless.report.contents import Contents, Json
 from trainless.report.figures_training import instead_seconds
 from trainless.report.markup import Content, Markup, duration, figure, joined, percent, tag

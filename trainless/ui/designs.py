@@ -17,7 +17,7 @@ from trainless.designs.ensemble import SUMMARY
 from trainless.designs.planning import PLAN
 from trainless.designs.reporting import REPORT, space_of
 from trainless.designs.stages import SEARCHES
-from trainless.learn.files import MEMBER, read_json
+from trainless.learn.members import MEMBER, read_document
 from trainless.runs.folder import CONFIGURATION, read_configuration
 from trainless.spaces.protocol import Space
 from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, Stage, State
@@ -85,7 +85,7 @@ class DesignReader:
         planned = changed_at(self._folder / PLAN)
         if planned > self._planned:
             self._planned = planned
-            self._plan = read_json(self._folder / PLAN)
+            self._plan = read_document(self._folder / PLAN)
             self._space = space_of(self._settings, str(self._plan.get("space", "")))
         more = False
         for name in self._below(SEARCHES, CONFIGURATION):
@@ -94,7 +94,7 @@ class DesignReader:
             more |= self._searches[name].refresh()
         for name in self._below(MEMBERS, MEMBER):
             if name not in self._members:
-                about = read_json(self._folder / MEMBERS / name / MEMBER)
+                about = read_document(self._folder / MEMBERS / name / MEMBER)
                 with undamaged(self._folder / MEMBERS / name, _REMEDY):
                     self._members[name] = _member(about)
         return more

@@ -19,8 +19,8 @@ from trainless.learn.batches import Feed, augment, class_weights, in_order, shuf
 from trainless.learn.checkpoint import Epoch, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.loop import Trained, learning_rate, train
 from trainless.learn.metrics import evaluate
+from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import Augmentation, Recipe, recipe, recipe_for, registry
-from trainless.learn.uncertainty import predict_part
 from trainless.spaces import space
 from trainless.tasks import task as load
 

@@ -13,29 +13,25 @@ import pytest
 import torch
 
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, to_json
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.learn.checkpoint import Epoch
-from trainless.learn.files import (
-    ENSEMBLE,
-    finish_member,
-    load_member,
-    load_predictor,
-    member_folder,
-    save_member,
-    save_predictor,
-)
 from trainless.learn.loop import Trained
 from trainless.learn.members import (
+    Member,
     build,
+    finish_member,
     healthy,
-    member_from_json,
+    load_member,
+    member_folder,
     member_of,
     of_architectures,
     of_initialisations,
+    save_member,
     train_member,
 )
-from trainless.learn.predictor import Predictor, calibrate
+from trainless.learn.predictor import ENSEMBLE, Predictor, calibrate, load_predictor, save_predictor
 from trainless.learn.recipe import recipe
 from trainless.spaces import registry, space
 from trainless.spaces.moves import sample
@@ -101,7 +97,7 @@ def test_files_bring_back_the_same_predictions(digits: Task, predictor: Predicto
 def test_loading_needs_no_search_code(digits: Task, predictor: Predictor, tmp_path: Path) -> None:
     saved(tmp_path, digits, predictor)
     code = (
-        "import sys, pathlib; from trainless.learn.files import load_predictor;"
+        "import sys, pathlib; from trainless.learn.predictor import load_predictor;"
         f"load_predictor(pathlib.Path({str(tmp_path)!r}));"
         "bad = [m for m in sys.modules if m.startswith(('trainless.searchers', 'trainless.scoring',"
         " 'trainless.proxies', 'trainless.rankings', 'trainless.bench', 'trainless.probe', 'sklearn', 'pandas'))];"
@@ -149,7 +145,7 @@ def test_every_registered_space_is_described_by_plain_data() -> None:
         chosen = registry[name]()
         arch = sample(chosen, np.random.default_rng(0))
         member = member_of(chosen, arch, QUICK)
-        assert member_from_json(json.loads(json.dumps(member.to_json()))) == member
+        assert from_json(Member, json.loads(json.dumps(to_json(member)))) == member
         assert space(member.space, **dict(member.parameters)) == chosen
 
 
