@@ -28,16 +28,15 @@ from typing import Any
 import torch
 
 from trainless.core.arch import Proposal
-from trainless.execution.engine import Engine, Executor, executor_for
-from trainless.execution.local import Processes
-from trainless.scoring.measures import Outcome
+from trainless.execution.engine import Engine, Executor, Job, pool_for
+from trainless.scoring.measures import Measure, Outcome
 
 SPACE = ("--space", "nb201", "--space-args", "channels=16,cells=2", "--batch", "32")
 ADOPT = 36  # Linux: processes whose parent has ended become children of this one
 HERTZ = os.sysconf("SC_CLK_TCK")
 
 
-class Nothing:
+class Nothing(Measure):
     """A measure that costs nothing, so that a round is all overhead."""
 
     higher_is_better: Mapping[str, bool] = {"nothing": True}
@@ -45,16 +44,13 @@ class Nothing:
     def __call__(self, proposal: Proposal) -> Outcome:
         return Outcome({"nothing": 0.0})
 
-    def close(self) -> None:
-        pass
 
-
-def work(executor: Executor, count: int) -> float:
+def work(executor: Executor[Proposal, Outcome], count: int) -> float:
     """Seconds that so many candidates take, all slots in use."""
     start, given, taken = time.perf_counter(), 0, 0
     while taken < count:
         while given < count and given - taken < executor.slots:
-            executor.submit(given, Proposal((given,)))
+            executor.submit(Job(Proposal((given,))))
             given += 1
         executor.next()
         taken += 1
@@ -64,7 +60,7 @@ def work(executor: Executor, count: int) -> float:
 def overhead(engine: Engine, count: int, repeats: int) -> dict[str, float]:
     """Milliseconds per candidate beyond measuring it, and seconds until the first outcome."""
     start = time.perf_counter()
-    executor = Processes(Nothing(), engine) if engine.kind == "local" else executor_for(Nothing(), engine)
+    executor = pool_for(Nothing(), engine)
     try:
         work(executor, engine.workers)
         first = time.perf_counter() - start

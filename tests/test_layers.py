@@ -9,12 +9,11 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "trainless"
 ROWS = (
     {"core"},
-    {"spaces", "tasks", "store"},
+    {"spaces", "tasks", "store", "execution"},
     {"probe"},  # its counts are the spaces' counts
     {"proxies", "rankings"},
     {"searchers"},
     {"scoring"},
-    {"execution"},
     {"runs", "learn"},
     {"bench", "report"},  # a report is given data, and the design reads folders for it
     {"designs", "catalogue"},

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.task import Task
-from trainless.execution import fork_server as nursery
+from trainless.execution import fork_server
 from trainless.runs.search import search
 from trainless.runs.trajectory import read
 from trainless.scoring.request import select
@@ -104,7 +104,9 @@ def _share_server() -> None:
 
 def begin(place: Place, searcher: str = "evolution", **options: Any) -> BaseProcess:
     """Start a search in a process of its own."""
-    process = nursery.context(gpu=False).Process(target=coordinate, args=(place, searcher, {"workers": 2, **options}))
+    process = fork_server.context(gpu=False).Process(
+        target=coordinate, args=(place, searcher, {"workers": 2, **options})
+    )
     process.start()
     return process
 
@@ -112,7 +114,7 @@ def begin(place: Place, searcher: str = "evolution", **options: Any) -> BaseProc
 def preloaded() -> None:
     """Have processes forked from a server that has imported this module, which saves each a second."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
-    nursery.prepare(("tests.execution.faulty",))
+    fork_server.prepare("trainless.scoring.measures", "tests.execution.faulty")
 
 
 def finish(process: BaseProcess, seconds: float = 60.0) -> int | None:

@@ -13,20 +13,17 @@ from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.scoring.measures import Outcome
+from trainless.scoring.measures import Measure, Outcome
 
 
 @dataclass
-class Sum:
+class Sum(Measure):
     """The sum of the options."""
 
     higher_is_better: Mapping[str, bool] = field(default_factory=lambda: {"sum": True})
 
     def __call__(self, proposal: Proposal) -> Outcome:
         return Outcome({"sum": float(sum(proposal.arch))})
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.task import Task
-from trainless.execution.engine import Executor
+from trainless.execution.engine import Executor, Job
 from trainless.scoring.measures import ByProxies, Outcome
 from trainless.scoring.request import select
 from trainless.spaces.custom import load
@@ -68,15 +68,14 @@ def own_outcomes() -> dict[tuple[int, ...], Outcome]:
     return found
 
 
-def work(executor: Executor, archs: list[tuple[int, ...]]) -> dict[tuple[int, ...], Outcome]:
+def work(executor: Executor[Proposal, Outcome], archs: list[tuple[int, ...]]) -> dict[tuple[int, ...], Outcome]:
     """Everything, as the loop would do it."""
-    queue, flying, found = list(enumerate(archs)), 0, {}
+    queue, flying, found = list(archs), 0, {}
     while queue or flying:
         while queue and flying < executor.slots:
-            ticket, arch = queue.pop(0)
-            executor.submit(ticket, Proposal(arch))
+            executor.submit(Job(Proposal(queue.pop(0))))
             flying += 1
-        ticket, outcome = executor.next()
-        found[archs[ticket]] = outcome
+        job, outcome = executor.next()
+        found[job.payload.arch] = outcome
         flying -= 1
     return found

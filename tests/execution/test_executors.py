@@ -20,7 +20,7 @@ from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.execution.engine import Engine, Executor, InProcess
+from trainless.execution.engine import Engine, Executor, InProcess, Job
 from trainless.execution.local import Processes
 from trainless.proxies.proxy import registry
 from trainless.runs.loop import Loop, Step, drive
@@ -42,8 +42,8 @@ def test_in_process_is_on_one_thread_and_leaves_the_number_as_it_was() -> None:
     torch.set_num_threads(2)
     try:
         executor = InProcess(Threads())
-        executor.submit(3, Proposal((0,)))
-        assert executor.next() == (3, Outcome({"sum": 1.0}))
+        executor.submit(job := Job(Proposal((0,))))
+        assert executor.next() == (job, Outcome({"sum": 1.0}))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -51,7 +51,7 @@ def test_in_process_is_on_one_thread_and_leaves_the_number_as_it_was() -> None:
 
 def test_an_exception_is_the_reason_of_one_candidate() -> None:
     executor = InProcess(Hostile())
-    executor.submit(0, Proposal((4,)))
+    executor.submit(Job(Proposal((4,))))
     outcome = executor.next()[1]
     assert math.isnan(outcome.values["sum"])
     assert outcome.failures == {"sum": "ValueError: a bad network definition"}
@@ -122,7 +122,7 @@ def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
 def hang(folder: str) -> None:
     """A coordinator whose candidate hangs with a process of its own."""
     executor = Processes(Hostile(folder=folder), Engine(workers=2))
-    executor.submit(0, Proposal((7, 0)))
+    executor.submit(Job(Proposal((7, 0))))
     (Path(folder) / "workers").write_text(" ".join(map(str, executor.pids)))
     executor.next()
 
@@ -247,21 +247,21 @@ class Clockwork:
 
     def __init__(self, slots: int, seed: int) -> None:
         self.slots, self.now, self.worked = slots, 0.0, 0.0
-        self._rng, self._running = np.random.default_rng(seed), dict[int, tuple[float, Proposal]]()
+        self._rng, self._running = np.random.default_rng(seed), dict[Job[Proposal], float]()
 
-    def submit(self, ticket: int, proposal: Proposal) -> None:
+    def submit(self, job: Job[Proposal]) -> None:
         takes = float(self._rng.lognormal(0.0, 0.7))
         self.worked += takes
-        self._running[ticket] = (self.now + takes, proposal)
+        self._running[job] = self.now + takes
         assert len(self._running) <= self.slots
 
     def poll(self, seconds: float | None = None) -> bool:
         return bool(self._running)
 
-    def next(self) -> tuple[int, Outcome]:
-        ticket = min(self._running, key=lambda each: self._running[each][0])
-        self.now, proposal = self._running.pop(ticket)
-        return ticket, Outcome({"sum": float(sum(proposal.arch))})
+    def next(self) -> tuple[Job[Proposal], Outcome]:
+        job = min(self._running, key=lambda each: self._running[each])
+        self.now = self._running.pop(job)
+        return job, Outcome({"sum": float(sum(job.payload.arch))})
 
     def close(self, *, now: bool = False) -> None:
         pass
@@ -280,7 +280,7 @@ def test_workers_are_kept_busy_by_proposals_ahead(workers: int, ahead: int, leas
 
 @pytest.mark.parametrize(("searcher", "options"), [("nsga2", {"population": 10}), ("pmbga", {"batch": 5, "sets": 2})])
 def test_searchers_of_batches_take_the_serial_path_however_many_workers(searcher: str, options: dict[str, int]) -> None:
-    def path(executor: Executor, ahead: int) -> list[Proposal]:
+    def path(executor: Executor[Proposal, Outcome], ahead: int) -> list[Proposal]:
         made = searchers[searcher](NasBench201(2, 1), seed=1, **options)
         loop = Loop(made, signal_for(None, {"sum": True}), lambda candidate: candidate, ahead)
         steps: list[Step] = []

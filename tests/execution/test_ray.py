@@ -14,7 +14,7 @@ from tests.execution.hostile import Hostile
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.execution.engine import Engine
+from trainless.execution.engine import Engine, Job
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 
@@ -40,12 +40,12 @@ def same_and_survives_the_loss_of_a_node(folder: Path) -> None:
     executor = Cluster(own_measure(folder), Engine("ray", 2, address=machines.address))
     try:
         assert work(executor, OWN_ARCHS) == own_outcomes()
-        for ticket, arch in enumerate(OWN_ARCHS[:2]):
-            executor.submit(ticket, Proposal(arch))
+        for arch in OWN_ARCHS[:2]:
+            executor.submit(Job(Proposal(arch)))
         machines.remove_node(lost)
         machines.add_node(num_cpus=1)
-        found = dict(executor.next() for _ in range(2))
-        assert [found[0], found[1]] == list(own_outcomes().values())[:2]
+        found = {job.payload.arch: outcome for job, outcome in (executor.next() for _ in range(2))}
+        assert found == {arch: own_outcomes()[arch] for arch in OWN_ARCHS[:2]}
         assert work(executor, OWN_ARCHS) == own_outcomes()
     finally:
         executor.close()

@@ -19,7 +19,7 @@ from tests.execution.hostile import Hostile, Sum
 from trainless.core.arch import is_region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.execution.engine import InProcess
+from trainless.execution.engine import InProcess, Job
 from trainless.runs.loop import Loop, drive
 from trainless.scoring.measures import Lookup, Outcome
 from trainless.runs.signals import signal_for
@@ -197,16 +197,16 @@ def test_in_flight_proposals_are_told_in_their_order() -> None:
         slots = 2
 
         def __init__(self) -> None:
-            self.jobs: list[tuple[int, Proposal]] = []
+            self.jobs: list[Job[Proposal]] = []
             self.most = 0
 
-        def submit(self, ticket: int, proposal: Proposal) -> None:
-            self.jobs.append((ticket, proposal))
+        def submit(self, job: Job[Proposal]) -> None:
+            self.jobs.append(job)
             self.most = max(self.most, len(self.jobs))
 
-        def next(self) -> tuple[int, Outcome]:
-            ticket, proposal = self.jobs.pop()
-            return ticket, Outcome({"sum": float(sum(proposal.arch))})
+        def next(self) -> tuple[Job[Proposal], Outcome]:
+            job = self.jobs.pop()
+            return job, Outcome({"sum": float(sum(job.payload.arch))})
 
         def close(self, *, now: bool = False) -> None:
             pass

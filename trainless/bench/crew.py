@@ -8,10 +8,8 @@ from pathlib import Path
 
 from trainless.bench.journal import Journal
 from trainless.bench.plan import Plan
-from trainless.bench.worker import SWEPT, Job, Sweeping, failed
-from trainless.core.arch import Proposal
-from trainless.execution.engine import Engine, Executor
-from trainless.execution.local import Processes
+from trainless.bench.worker import Missing, Sweeping, failed
+from trainless.execution.engine import Engine, Executor, Job, pool_for
 
 FAREWELL = 20.0
 
@@ -25,7 +23,7 @@ class Crew:
         engine: How many workers, where, and their limits.
     """
 
-    def __init__(self, plan: Plan, jobs: Sequence[Job], engine: Engine) -> None:
+    def __init__(self, plan: Plan, jobs: Sequence[Missing], engine: Engine) -> None:
         self._plan, self._jobs = plan, list(jobs)
         self._engine = engine
         self._done = 0
@@ -40,7 +38,8 @@ class Crew:
         stopping: Callable[[], bool] = lambda: False,
     ) -> tuple[int, float]:
         """Work until all is done, the time is over or it is to stop; the number of archs done and archs per second."""
-        executor = self._executor()
+        executor = pool_for(Sweeping(self._plan), self._engine)
+        self.shared = executor.shared
         try:
             self._work(executor, deadline, tell, tick, stopping)
         finally:
@@ -48,40 +47,30 @@ class Crew:
         tell(self._done, self._rate())
         return self._done, self._rate()
 
-    def _executor(self) -> Executor:
-        measure = Sweeping(self._plan, self._jobs)
-        if self._engine.kind == "ray":
-            from trainless.execution.ray import Cluster
-
-            return Cluster(measure, self._engine)
-        made = Processes(measure, self._engine)
-        self.shared = made.shared
-        return made
-
     def _work(
         self,
-        executor: Executor,
+        executor: Executor[Missing, str],
         deadline: float,
         tell: Callable[[int, float], None],
         tick: float,
         stopping: Callable[[], bool],
     ) -> None:
-        queue, flying, heard = iter(range(len(self._jobs))), 0, time.monotonic()
+        queue, flying, heard = iter(self._jobs), 0, time.monotonic()
         while time.monotonic() < deadline + FAREWELL:
             while flying < executor.slots and time.monotonic() < deadline and not stopping():
-                number = next(queue, None)
-                if number is None:
+                missing = next(queue, None)
+                if missing is None:
                     break
-                executor.submit(number, Proposal((number,)))
+                executor.submit(Job(missing))
                 flying += 1
             if not flying:
                 return
             if executor.poll(min(1.0, tick)):
-                number, outcome = executor.next()
+                job, reason = executor.next()
                 flying, self._done = flying - 1, self._done + 1
                 self._began = self._began or time.monotonic()
-                if outcome.failures:
-                    self._blame(number, outcome.failures[SWEPT])
+                if reason:
+                    self._blame(job.payload, reason)
             if time.monotonic() - heard >= tick:
                 heard = time.monotonic()
                 tell(self._done, self._rate())
@@ -89,8 +78,8 @@ class Crew:
     def _rate(self) -> float:
         return (self._done - 1) / max(1e-9, time.monotonic() - self._began) if self._began else 0.0
 
-    def _blame(self, number: int, reason: str) -> None:
-        arch, pairs = self._jobs[number]
+    def _blame(self, missing: Missing, reason: str) -> None:
+        arch, pairs = missing
         journal = Journal(Path(self._plan.out), "lost")
         journal.write(arch, failed(arch, pairs, reason))
         journal.close()

@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sweep from the command line; progress goes to standard output."""
     given = vars(options().parse_args(arguments))
     if given["device"] == "cpu":
-        prepare()
+        prepare("trainless.bench.worker")
     try:
         plan = Plan(**{**given, "seeds": tuple(int(seed) for seed in given["seeds"].split(","))})
         file = sweep(plan, _say)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,12 @@ import torch
 
 from trainless.bench.journal import Journal, Pair
 from trainless.bench.plan import Plan
-from trainless.core.arch import Proposal
 from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
 from trainless.core.text import message
 from trainless.proxies.proxy import Proxy
 from trainless.scoring.batches import Data
 from trainless.scoring.evaluate import evaluate
-from trainless.scoring.measures import Outcome
 from trainless.scoring.request import data_for, init_named, select
 from trainless.scoring.subjects import Member
 from trainless.spaces import open_space
@@ -28,34 +26,32 @@ from trainless.store import Store, StoreError, store_at
 from trainless.tasks import task as open_task
 
 POISONED = 70  # a GPU context that failed once fails ever after: leave, and let a fresh process try
-SWEPT = "swept"
-Job = tuple[str, list[Pair]]
+Missing = tuple[str, list[Pair]]
+"""An arch, and the pairs of proxy and seed that it still misses."""
 
 
 class Sweeping:
-    """Scores the job of a number where an executor puts it; what it needs is opened there, by its words.
+    """Work whose jobs are archs, each scored and written down; the result is why one was not, empty where it was.
 
     Args:
-        plan: The sweep.
-        jobs: Archs, and the pairs of proxy and seed that each still misses.
+        plan: The sweep; what it needs is opened where it works, by its words.
     """
 
-    higher_is_better: Mapping[str, bool] = {SWEPT: True}
-
-    def __init__(self, plan: Plan, jobs: Sequence[Job]) -> None:
-        self._plan, self._jobs = plan, list(jobs)
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._opened: tuple[Space, dict[str, Proxy], Data, Journal] | None = None
         self._store: Store | None = None
 
-    def __call__(self, proposal: Proposal) -> Outcome:
-        """Score one arch and write it down."""
+    def __call__(self, missing: Missing) -> str:
+        arch, pairs = missing
         space, proxies, data, journal = self._open()
-        arch, pairs = self._jobs[proposal.arch[0]]
         journal.write(arch, score_arch(space, arch, pairs, proxies, data, self._plan.init, self._store))
-        return Outcome({SWEPT: 1.0})
+        return ""
+
+    def failed(self, reason: str) -> str:
+        return reason
 
     def close(self) -> None:
-        """Close the journal and the store."""
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -62,7 +62,7 @@ def sweep(
     from trainless.execution.fork_server import prepare
 
     if engine == "local" and device == "cpu":
-        prepare()  # workers import torch while this process does
+        prepare("trainless.bench.worker")  # workers import torch while this process does
     from trainless.bench.export import to_csv, to_store
     from trainless.bench.plan import Plan
     from trainless.core.units import quantity, seconds_of

@@ -71,7 +71,7 @@ def design(
     from trainless.execution.fork_server import prepare
 
     if (workers or cores()) > 1 and engine == "local" and device in ("", "cpu"):
-        prepare()  # workers import torch while this process does
+        prepare("trainless.scoring.measures")  # workers import torch while this process does
     from trainless.core.parameters import parse_arguments
     from trainless.core.units import budget_of
     from trainless.designs.pipeline import design as run_design

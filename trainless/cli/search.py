@@ -68,7 +68,7 @@ def search(
     from trainless.execution.fork_server import prepare
 
     if (workers > 1 or timeout or memory_limit) and engine == "local" and device == "cpu":
-        prepare()  # workers import torch while this process does
+        prepare("trainless.scoring.measures")  # workers import torch while this process does
     from trainless.cli.searching import Bar, tell_interrupted
     from trainless.core.errors import InputError
     from trainless.core.parameters import parse_arguments

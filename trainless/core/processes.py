@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NoReturn
 
 
 def lead_group() -> None:
@@ -71,3 +73,27 @@ def began_at(pid: int) -> float:
         booted = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
         return booted + ticks / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+@contextmanager
+def exit_refused() -> Iterator[None]:
+    """Have ``os._exit`` raise in this process for the block: what a user's code calls may not end ours in silence.
+
+    Example:
+        >>> with exit_refused():
+        ...     os._exit(0)
+        Traceback (most recent call last):
+        RuntimeError: os._exit(0) was called, which would have ended the whole command
+    """
+    leave, owner = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != owner:  # a process that was forked inside
+            leave(status)
+        raise RuntimeError(f"os._exit({status}) was called, which would have ended the whole command")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave

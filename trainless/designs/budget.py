@@ -22,7 +22,7 @@ from trainless.core.errors import InputError
 from trainless.core.seeds import one_thread
 from trainless.core.task import Part, Task
 from trainless.designs.settings import prunings
-from trainless.execution.engine import InProcess
+from trainless.execution.engine import perform
 from trainless.learn.batches import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
@@ -122,10 +122,8 @@ def epoch_seconds(
 
 
 def _seconds(measure: Measure, candidate: Candidate) -> float:
-    executor = InProcess(measure)
     start = time.perf_counter()
-    executor.submit(0, Proposal(candidate))
-    executor.next()
+    perform(measure, Proposal(candidate))
     return time.perf_counter() - start
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import torch
 
-from trainless.core.arch import Arch, Proposal
+from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.designs.holdout import in_own_unit, scale_of, standardised
-from trainless.execution.engine import LOCAL, Engine, Executor, InProcess, executor_for
+from trainless.execution.engine import LOCAL, Engine, Executor, InProcess, Job, executor_for
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.loop import train
 from trainless.learn.members import MEMBER, Member, finish_member, member_folder, read_document, save_member
 from trainless.learn.recipe import Recipe
-from trainless.scoring.measures import ByFunction, Outcome
+from trainless.scoring.measures import ByFunction
 from trainless.spaces.protocol import Space
 
 ATTEMPTS = 3  # how often a member that diverges is trained before it is given up
@@ -73,34 +73,21 @@ def attempt_of(entry: Entry, attempt: int) -> Entry:
 
 
 class Training:
-    """Trains the member of a number at an attempt, where an executor puts it.
+    """Work whose jobs are members, trained where an executor puts it; the result is how each ended.
 
     A worker whose coordinator is gone leaves at the end of an epoch; what it had reached is in its checkpoint.
     """
 
-    higher_is_better: Mapping[str, bool] = {"trained": True}
-
-    def __init__(
-        self, folder: Path, task: Task, entries: Sequence[Entry], device: str, interval: float, chosen: Space | None
-    ) -> None:
-        self.folder, self.task, self.entries, self.chosen = folder, task, list(entries), chosen
+    def __init__(self, folder: Path, task: Task, device: str, interval: float, chosen: Space | None) -> None:
+        self.folder, self.task, self.chosen = folder, task, chosen
         self.device, self.interval = device, interval
         self.epoch: Callable[[Entry, Epoch], None] | None = None
 
-    def __call__(self, proposal: Proposal) -> Outcome:
-        """Train; a member that diverged is a failure with its reason."""
-        number, attempt = proposal.arch
-        entry = attempt_of(self.entries[number], attempt)
-        status = self._train(entry)
-        return Outcome(
-            {"trained": 1.0 if status == "ok" else float("nan")}, {} if status == "ok" else {"trained": status}
-        )
-
-    def _train(self, entry: Entry) -> str:
+    def __call__(self, entry: Entry) -> str:
         def report(epoch: Epoch) -> None:
             parent = multiprocessing.parent_process()
             if parent is not None and not parent.is_alive():
-                os._exit(1)
+                os.kill(os.getpid(), signal.SIGKILL)
             if self.epoch is not None:
                 self.epoch(entry, epoch)
 
@@ -121,6 +108,9 @@ class Training:
             net = trained.net if trained.failed else in_own_unit(trained.net, scale, task)
             save_member(folder, entry.member, replace(trained, net=net), self.task)
         return trained.status
+
+    def failed(self, reason: str) -> str:
+        return reason
 
     def close(self) -> None:
         """Nothing is open."""
@@ -159,38 +149,41 @@ def train_roster(
     """
     results: dict[tuple[int, int], str] = {}
     waiting = deque((number, 0) for number in range(len(entries)))
-    executor: Executor | None = None
+    executor: Executor[Entry, str] | None = None
     flying: dict[int, tuple[int, int]] = {}
     left_out: dict[str, str] = {}
-    tickets = itertools.count()
 
-    def settle(job: tuple[int, int], status: str) -> None:
-        results[job] = status
-        done(attempt_of(entries[job[0]], job[1]), status)
-        if status != "ok" and job[1] + 1 < ATTEMPTS:
-            waiting.appendleft((job[0], job[1] + 1))
+    def settle(number: int, attempt: int, status: str) -> None:
+        results[number, attempt] = status
+        done(attempt_of(entries[number], attempt), status)
+        if status != "ok" and attempt + 1 < ATTEMPTS:
+            waiting.appendleft((number, attempt + 1))
 
     try:
         while waiting or flying:
             while waiting and (executor is None or len(flying) < executor.slots):
-                job = waiting.popleft()
-                place = member_folder(folder, attempt_of(entries[job[0]], job[1]).name)
+                number, attempt = waiting.popleft()
+                entry = attempt_of(entries[number], attempt)
+                place = member_folder(folder, entry.name)
                 known = _status(place)
                 if known:
-                    settle(job, known)
+                    settle(number, attempt, known)
                 elif not place.exists() and late():
-                    left_out[entries[job[0]].name] = "the time budget was used up before it was begun"
+                    left_out[entries[number].name] = "the time budget was used up before it was begun"
                 else:
                     executor = executor or _executor(
-                        Training(folder, task, entries, device, interval, chosen), device, workers, engine, epoch
+                        Training(folder, task, device, interval, chosen),
+                        workers == 1,
+                        replace(engine, workers=min(workers, len(entries)), timeout=None),
+                        epoch,
                     )
                     place.mkdir(parents=True, exist_ok=True)
-                    ticket = next(tickets)
-                    flying[ticket] = job
-                    executor.submit(ticket, Proposal(job))
+                    job = Job(entry)
+                    flying[job.id] = number, attempt
+                    executor.submit(job)
             if executor is not None and flying:
-                ticket, outcome = executor.next()
-                settle(flying.pop(ticket), outcome.failures.get("trained", "ok"))
+                job, status = executor.next()
+                settle(*flying.pop(job.id), status)
     except BaseException:
         if executor is not None:
             executor.close(now=True)
@@ -222,12 +215,12 @@ def _status(place: Path) -> str:
 
 
 def _executor(
-    measure: Training, device: str, workers: int, engine: Engine, epoch: Callable[[Entry, Epoch], None] | None
-) -> Executor:
-    if workers == 1 or torch.device(device).type != "cpu":
-        measure.epoch = epoch
-        return InProcess(measure)
-    return executor_for(measure, replace(engine, workers=min(workers, len(measure.entries)), timeout=None))
+    work: Training, here: bool, engine: Engine, epoch: Callable[[Entry, Epoch], None] | None
+) -> Executor[Entry, str]:
+    if here or torch.device(work.device).type != "cpu":
+        work.epoch = epoch
+        return InProcess(work)
+    return executor_for(work, engine)
 
 
 def by_training(space: Space, task: Task, recipe: Recipe, *, seed: int = 0, store: str = "") -> ByFunction:

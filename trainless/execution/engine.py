@@ -1,60 +1,100 @@
-"""Where measuring happens: in this process, in several on this machine, or on a Ray cluster.
+"""Jobs, and the executors that run them: in this process, in several on this machine, or on a cluster.
 
-An executor takes proposals under a ticket and gives outcomes back as they come, in any order. It never has more than
-``slots`` of them at a time: whoever submits keeps the rest, and so can stop at any moment. A candidate that ends its
-process, takes too long or too much memory is a failure with that reason, and the work goes on.
+An executor takes jobs and gives their results back as they come, in any order, each with the job that it is of. It
+never has more than ``slots`` of them at a time: whoever submits keeps the rest, and so can stop at any moment. A job
+that ends its process, takes too long or too much memory has a result that says so, and the work goes on.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from trainless.core.arch import Proposal
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.processes import exit_refused
 from trainless.core.seeds import one_thread
-from trainless.scoring.measures import Measure, Outcome, guarded
+from trainless.core.text import one_line
+from trainless.execution import registry
+from trainless.execution.limits import explained
 
-ENGINES = ("local", "ray")
+if TYPE_CHECKING:
+    from trainless.execution.pool import Pool
+
+P = TypeVar("P")
+R = TypeVar("R")
+P_contra = TypeVar("P_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+_next_id: Callable[[], int] = itertools.count(1).__next__
 
 
-class Executor(Protocol):
-    """Measures proposals; see the module's text."""
+@dataclass(frozen=True)
+class Job(Generic[P]):
+    """Something to do, once; its result comes back under its id and no other.
+
+    Args:
+        payload: What the work is given.
+        id: Unlike that of any other job of this process.
+    """
+
+    payload: P
+    id: int = field(default_factory=_next_id)
+
+
+class Work(Protocol[P_contra, R_co]):
+    """Does jobs: the same answer in any process, so it can be pickled."""
+
+    def __call__(self, payload: P_contra, /) -> R_co:
+        """Do a job; an exception is this job's failure, a ``TrainlessError`` ends everything."""
+        ...
+
+    def failed(self, reason: str) -> R_co:
+        """The result of a job that could not be done."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever is open."""
+        ...
+
+
+class Executor(Protocol[P, R_co]):
+    """Runs jobs; see the module's text."""
 
     @property
     def slots(self) -> int:
-        """How many proposals it works on at a time."""
+        """How many jobs it works on at a time."""
         ...
 
-    def submit(self, ticket: int, proposal: Proposal) -> None:
-        """Take a proposal."""
+    def submit(self, job: Job[P]) -> None:
+        """Take a job."""
         ...
 
     def poll(self, seconds: float | None = None) -> bool:
-        """Whether an outcome of what was submitted is there within so many seconds; None waits for one."""
+        """Whether a result of what was submitted is there within so many seconds; None waits for one."""
         ...
 
-    def next(self) -> tuple[int, Outcome]:
-        """Wait for the next outcome of what was submitted."""
+    def next(self) -> tuple[Job[P], R_co]:
+        """Wait for the next result of what was submitted, and say which job it is of."""
         ...
 
     def close(self, *, now: bool = False) -> None:
-        """Let go of everything; ``now`` does not wait for what is being measured."""
+        """Let go of everything; ``now`` does not wait for what is being done."""
         ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where to measure.
+    """Where to run jobs.
 
     Args:
         kind: ``local`` for this machine, ``ray`` for a Ray cluster.
         workers: How many processes; one without a limit on this machine is this process itself.
-        timeout: Seconds that one candidate may take; None for as long as it likes.
+        timeout: Seconds that one job may take; None for as long as it likes.
         memory: Bytes that one worker may take; None for as much as there is.
         device: Where the networks are; several workers share a GPU.
-        address: Of a Ray cluster; empty starts one here.
+        address: Of a cluster; empty starts one here.
     """
 
     kind: str = "local"
@@ -65,16 +105,17 @@ class Engine:
     address: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in ENGINES:
-            raise InputError(f"engine={self.kind!r} was given; expected {' or '.join(ENGINES)}")
+        if self.kind not in registry:
+            raise InputError(f"engine={self.kind!r} was given; expected {' or '.join(registry.names())}")
         if self.workers < 1:
             raise InputError(f"workers={self.workers} was given; expected at least 1")
         if self.timeout is not None and not self.timeout > 0:
             raise InputError(f"timeout={self.timeout:g} was given; expected seconds above 0, or None")
         if self.memory is not None and not self.memory > 0:
             raise InputError(f"a memory limit of {self.memory} was given; expected bytes above 0, or None")
-        if self.address and self.kind != "ray":
-            raise InputError(f"address={self.address!r} was given without engine='ray': it is that of a Ray cluster")
+        if self.address and not registry[self.kind].takes_address:
+            takers = " or ".join(repr(name) for name in registry.names() if registry[name].takes_address)
+            raise InputError(f"address={self.address!r} was given without engine={takers}: it is that of a cluster")
 
     @property
     def gpu(self) -> bool:
@@ -85,59 +126,60 @@ class Engine:
 LOCAL = Engine()
 
 
-def executor_for(measure: Measure, engine: Engine) -> Executor:
-    """The executor that an engine means.
+def executor_for(work: Work[P, R], engine: Engine) -> Executor[P, R]:
+    """Make the executor that an engine means; one worker without limits on this machine is this process."""
+    if engine == Engine(device=engine.device):
+        return InProcess(work)
+    return pool_for(work, engine)
+
+
+def pool_for(work: Work[P, R], engine: Engine) -> Pool[Any, P, R]:
+    """Make the pool of workers that an engine means, apart from this process even where it is a single one."""
+    return registry[engine.kind](work, engine)
+
+
+def guarded(work: Work[P, R], payload: P) -> R:
+    """Do a job; whatever goes wrong with this one is its failure."""
+    try:
+        return work(payload)
+    except (TrainlessError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        return work.failed(explained(one_line(error)))
+
+
+def perform(work: Work[P, R], payload: P) -> R:
+    """Do a job here, on one thread, so that a value does not depend on how many workers there are.
 
     Example:
+        >>> from trainless.core.arch import Proposal
         >>> from trainless.scoring.measures import Lookup
         >>> import numpy as np
-        >>> executor = executor_for(Lookup("accuracy", [(0,)], {1.0: np.array([90.0])}, np.array([5.0])), Engine())
-        >>> executor.slots
-        1
+        >>> perform(Lookup("accuracy", [(0,)], {1.0: np.array([90.0])}, np.array([5.0])), Proposal((0,)))
+        Outcome(values={'accuracy': 90.0}, failures={}, cost=5.0)
     """
-    if engine.kind == "ray":
-        from trainless.execution.ray import Cluster
-
-        return Cluster(measure, engine)
-    if engine.workers == 1 and engine.timeout is None and engine.memory is None:
-        return InProcess(measure)
-    from trainless.execution.local import Processes
-
-    return Processes(measure, engine)
+    with one_thread(), exit_refused():
+        return guarded(work, payload)
 
 
-class InProcess:
-    """One after the other, here, on one thread, so that a value does not depend on how many workers there are.
-
-    Example:
-        >>> from trainless.scoring.measures import Lookup
-        >>> import numpy as np
-        >>> executor = InProcess(Lookup("accuracy", [(0,)], {1.0: np.array([90.0])}, np.array([5.0])))
-        >>> executor.submit(7, Proposal((0,)))
-        >>> executor.next()
-        (7, Outcome(values={'accuracy': 90.0}, failures={}, cost=5.0))
-    """
+class InProcess(Generic[P, R]):
+    """One job after the other, here; each is done when its result is asked for."""
 
     slots = 1
 
-    def __init__(self, measure: Measure) -> None:
-        self._measure = measure
-        self._waiting: deque[tuple[int, Proposal]] = deque()
+    def __init__(self, work: Work[P, R]) -> None:
+        self._work = work
+        self._waiting: deque[Job[P]] = deque()
 
-    def submit(self, ticket: int, proposal: Proposal) -> None:
-        """Remember it until the outcome is asked for."""
-        self._waiting.append((ticket, proposal))
+    def submit(self, job: Job[P]) -> None:
+        self._waiting.append(job)
 
     def poll(self, seconds: float | None = None) -> bool:
-        """Whether anything was submitted: the outcome is made when it is asked for."""
         return bool(self._waiting)
 
-    def next(self) -> tuple[int, Outcome]:
-        """Measure the oldest."""
-        ticket, proposal = self._waiting.popleft()
-        with one_thread():
-            return ticket, guarded(self._measure, proposal)
+    def next(self) -> tuple[Job[P], R]:
+        job = self._waiting.popleft()
+        return job, perform(self._work, job.payload)
 
     def close(self, *, now: bool = False) -> None:
-        """Close the measure."""
-        self._measure.close()
+        self._work.close()

@@ -16,7 +16,7 @@ import multiprocessing.resource_tracker
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, SpawnContext
 
@@ -26,11 +26,11 @@ PRELOADED = ("trainless.execution.worker",)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def prepare(also: Sequence[str] = ()) -> None:
+def prepare(*also: str) -> None:
     """Start the server that workers are forked from, without waiting for it.
 
     Args:
-        also: Further modules that it is to import, where it does not run yet.
+        also: Modules of the work that it is to import too, where it does not run yet.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return
@@ -40,11 +40,11 @@ def prepare(also: Sequence[str] = ()) -> None:
         multiprocessing.forkserver.ensure_running()
 
 
-def context(gpu: bool) -> ForkServerContext | SpawnContext:
-    """How workers are started here."""
+def context(gpu: bool, *also: str) -> ForkServerContext | SpawnContext:
+    """The way in which workers are started here; ``also`` as in :func:`prepare`."""
     if gpu or "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    prepare()
+    prepare(*also)
     return multiprocessing.get_context("forkserver")
 
 

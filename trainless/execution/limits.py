@@ -10,11 +10,9 @@ from __future__ import annotations
 import ctypes
 import resource
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from trainless.core.errors import InputError
-from trainless.scoring.measures import Outcome
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST = 2**31 - 1
@@ -43,7 +41,7 @@ ROOM = 64 * 2**20  # what a worker has to have left for any candidate at all
 
 
 def words(limit: int) -> str:
-    """The reason of a candidate that took too much.
+    """The reason of a job that took too much.
 
     Example:
         >>> words(4_000_000_000)
@@ -80,16 +78,13 @@ def confine(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
-def explained(outcome: Outcome, limit: int | None) -> Outcome:
-    """An outcome whose refused memory is put down to the limit.
+def explained(reason: str) -> str:
+    """A reason in which memory that was refused is put down to this process's limit.
 
     Example:
-        >>> explained(Outcome({"a": float("nan")}, {"a": "MemoryError: "}), 2_000_000_000).failures
-        {'a': 'it needed more than 2 GB of memory'}
+        >>> explained("ValueError: no")
+        'ValueError: no'
     """
-    if limit is None or not any(sign in why for why in outcome.failures.values() for sign in REFUSED):
-        return outcome
-    reasons = {
-        name: words(limit) if any(sign in why for sign in REFUSED) else why for name, why in outcome.failures.items()
-    }
-    return replace(outcome, failures=reasons)
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    refused = limit != resource.RLIM_INFINITY and any(sign in reason for sign in REFUSED)
+    return words(limit) if refused else reason

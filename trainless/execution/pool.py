@@ -1,132 +1,224 @@
-"""What the workers of any executor have in common: who is idle, who was lost, and what becomes of their candidates."""
+"""A pool of workers: who is idle, who was lost, and what becomes of their jobs, wherever the workers are."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import deque
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.execution.engine import Engine
-from trainless.scoring.measures import Measure, Outcome, failed
+from trainless.execution.engine import Engine, Job, P, R, Work
 
-ATTEMPTS = 2  # how often a candidate may end its worker before it is given up
+log = logging.getLogger("trainless.execution")
+ATTEMPTS = 2  # how often a job may end its worker before it is given up
 START_FAILURES = 3
+STRAY = "its worker answered for a job that it did not have"
 
 
-class Worker(Protocol):
-    """Measures one candidate at a time, wherever it is."""
-
-    ready: bool  # whether it has begun its work
-    job: tuple[int, Proposal] | None
-    since: float  # when it was given its job, by ``time.monotonic()``
-
-    def give(self, ticket: int, proposal: Proposal) -> None:
-        """Have it measured."""
-        ...
-
-    def end(self, *, now: bool) -> None:
-        """End it; ``now`` does not wait for what it is doing."""
-        ...
-
-
-W = TypeVar("W", bound=Worker)
-
-
-class Crew(Generic[W]):
-    """Workers of one kind. The lost are replaced and their candidates given to others, or given up with a reason.
+@dataclass(frozen=True)
+class Answer:
+    """What a worker says.
 
     Args:
-        measure: What they do.
-        engine: Their limits.
-        start: Starts a worker in the place of a lost one.
-        hint: What to do where they cannot start.
+        id: The job that it is of; None to say that the worker is ready.
+        result: What the work gave.
+        mistake: What the user did wrong, which ends everything.
     """
 
-    def __init__(self, measure: Measure, engine: Engine, start: Callable[[W], W], hint: str) -> None:
-        self._measure, self._engine, self._start, self._hint = measure, engine, start, hint
-        self.workers: list[W] = []
-        self.done: deque[tuple[int, Outcome]] = deque()
-        self._attempts: dict[int, int] = {}
+    id: int | None
+    result: Any = None
+    mistake: str = ""
+
+
+class Worker(ABC, Generic[P]):
+    """Does one job at a time, wherever it is.
+
+    Attributes:
+        place: Where it is; a worker that takes its place gets the same.
+        ready: Whether it has begun its work.
+        job: What it is doing.
+        since: When it was given its job, by ``time.monotonic()``.
+    """
+
+    def __init__(self, place: int | None = None) -> None:
+        self.place, self.ready, self.since = place, False, time.monotonic()
+        self.job: Job[P] | None = None
+        self.done: Job[P] | None = None  # the last one
+
+    def give(self, job: Job[P]) -> None:
+        """Have it done."""
+        self.job, self.since = job, time.monotonic()
+        self.send(job)
+
+    @abstractmethod
+    def send(self, job: Job[P]) -> None:
+        """Tell the worker; one that has died is found later."""
+
+    @abstractmethod
+    def end(self, *, now: bool) -> None:
+        """End it; ``now`` does not wait for what it is doing."""
+
+
+W = TypeVar("W", bound=Worker[Any])
+
+
+class Pool(ABC, Generic[W, P, R]):
+    """Workers of one kind. The lost are replaced and their jobs given to others, or given up with a reason.
+
+    An answer that is not of the job that its worker has is refused, and the worker replaced.
+
+    Args:
+        work: What they do; it is pickled, with the user's files that were named.
+        engine: How many there are, and their limits.
+
+    Attributes:
+        takes_address: Whether an engine may say where they are.
+        hint: What to do where they cannot start.
+        shared: Whether they share a GPU by NVIDIA's multi-process service.
+    """
+
+    takes_address: ClassVar[bool] = False
+    hint: ClassVar[str] = "use workers=1 to see why"
+    shared = False
+
+    def __init__(self, work: Work[P, R], engine: Engine) -> None:
+        self._work, self._engine = work, engine
+        self._workers: list[W] = []
+        self._done: deque[tuple[Job[P], R]] = deque()
+        self._attempts: Counter[int] = Counter()
         self._start_failures = 0
+        with ExitStack() as resources:
+            places = self._open(resources)
+            resources.callback(self._end, now=True)
+            for place in places:
+                self._workers.append(self._start(place))
+            self._resources = resources.pop_all()
+
+    @abstractmethod
+    def _open(self, resources: ExitStack) -> Sequence[int | None]:
+        """Make ready what all workers need; where each of them is to be."""
+
+    @abstractmethod
+    def _start(self, place: int | None) -> W:
+        """Start a worker, without waiting for it."""
+
+    @abstractmethod
+    def _look(self, until: float | None) -> None:
+        """Wait for news of the workers, until a moment at most, and take it in."""
 
     @property
-    def busy(self) -> list[W]:
-        """Those that are at work on a candidate."""
-        return [worker for worker in self.workers if worker.ready and worker.job is not None]
+    def slots(self) -> int:
+        return len(self._workers)
 
-    def submit(self, ticket: int, proposal: Proposal) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether any worker has begun its work."""
+        return any(worker.ready for worker in self._workers)
+
+    def submit(self, job: Job[P]) -> None:
         """Give it to an idle worker, one that is ready if there is any."""
-        idle = [worker for worker in self.workers if worker.job is None]
+        idle = [worker for worker in self._workers if worker.job is None]
         if not idle:
-            raise RuntimeError(f"all {len(self.workers)} workers are busy: wait for an outcome before submitting more")
-        max(idle, key=lambda worker: worker.ready).give(ticket, proposal)
+            raise RuntimeError(f"all {self.slots} workers are busy: wait for a result before submitting more")
+        max(idle, key=lambda worker: worker.ready).give(job)
 
-    def poll(self, seconds: float | None, look: Callable[[float | None], None]) -> bool:
-        """Whether an outcome is there within so many seconds; ``look`` waits for news until a moment at most."""
+    def poll(self, seconds: float | None = None) -> bool:
         until = None if seconds is None else time.monotonic() + seconds
-        while not self.done:
-            look(until)
+        while not self._done:
+            self._look(until)
+            self._end_overdue()
             if until is not None and time.monotonic() >= until:
                 break
-        return bool(self.done)
+        return bool(self._done)
 
-    def take(self, worker: W, outcome: Outcome | str | None) -> None:
-        """What a worker says: that it is ready, an outcome, or in words what the user did wrong."""
-        if isinstance(outcome, str) and outcome:
-            raise InputError(outcome)
-        if isinstance(outcome, Outcome):
-            if worker.job is not None:
-                self.done.append((worker.job[0], outcome))
-            worker.job = None
-        else:
+    def next(self) -> tuple[Job[P], R]:
+        self.poll()
+        return self._done.popleft()
+
+    def close(self, *, now: bool = False) -> None:
+        """End the workers and wait for them."""
+        self._end(now=now)
+        self._resources.close()
+        self._work.close()
+
+    @property
+    def _busy(self) -> list[W]:
+        return [worker for worker in self._workers if worker.ready and worker.job is not None]
+
+    def _take(self, worker: W, answer: object) -> None:
+        """Take in that a worker is ready, or the result of its job, or what the user did wrong; refuse all else."""
+        job = worker.job if worker.ready else None
+        if not isinstance(answer, Answer) or answer.id != (job.id if job else None) or (worker.ready and not job):
+            self._refuse(worker, answer)
+        elif answer.mistake:
+            raise InputError(answer.mistake)
+        elif job is None:
             worker.ready, worker.since, self._start_failures = True, time.monotonic(), 0
+        else:
+            worker.job, worker.done = None, job
+            self._finish(job, answer.result)
 
-    def replace(self, worker: W, reason: str, attempts: int = ATTEMPTS) -> None:
-        """A fresh worker in its place; its candidate is tried again, or given up with the reason.
+    def _refuse(self, worker: W, answer: object) -> None:
+        second = isinstance(answer, Answer) and worker.done is not None and worker.done.id == answer.id
+        about = "answered a job a second time" if second else "gave an answer to no job that it had"
+        log.warning("a worker %s: the answer was refused and the worker replaced", about)
+        self._replace(worker, STRAY, blamed=not second)
+
+    def _finish(self, job: Job[P], result: R) -> None:
+        self._attempts.pop(job.id, None)
+        self._done.append((job, result))
+
+    def _replace(self, worker: W, reason: str, attempts: int = ATTEMPTS, *, blamed: bool = True) -> None:
+        """Put a fresh worker in its place; its job is tried again, or given up with the reason.
 
         Raises:
             InputError: Workers die before they begin, again and again.
         """
         if not worker.ready:
             self._start_failures += 1
-            if self._start_failures >= START_FAILURES * max(1, len(self.workers)):
-                raise InputError(f"worker processes cannot start: {reason}; {self._hint}")
-        job, ready, place = worker.job, worker.ready, self.workers.index(worker)
-        del self.workers[place]
+            if self._start_failures >= START_FAILURES * max(1, self.slots):
+                raise InputError(f"worker processes cannot start: {reason}; {self.hint}")
+        place = self._workers.index(worker)
+        del self._workers[place]
         worker.end(now=True)
-        fresh = self._start(worker)
-        self.workers.insert(place, fresh)
-        if job is None:
+        fresh = self._start(worker.place)
+        self._workers.insert(place, fresh)
+        if worker.job is None:
             return
-        ticket, proposal = job
-        self._attempts[ticket] = self._attempts.get(ticket, 0) + ready
-        if self._attempts[ticket] >= attempts:
+        self._attempts[worker.job.id] += worker.ready and blamed
+        if self._attempts[worker.job.id] >= attempts:
             again = f", {attempts} times" if attempts > 1 else ""
-            self.done.append((ticket, failed(self._measure, f"{reason}{again}")))
+            self._finish(worker.job, self._work.failed(f"{reason}{again}"))
         else:
-            fresh.give(ticket, proposal)
+            fresh.give(worker.job)
 
-    def patience(self, until: float | None, most: float | None = None) -> float | None:
+    def _patience(self, until: float | None, most: float | None = None) -> float | None:
         """Seconds until something has to be looked at: a moment, a timeout, or after so many seconds."""
         now = time.monotonic()
         times = [] if until is None else [until]
         times += [] if most is None else [now + most]
         if self._engine.timeout is not None:
-            times += [worker.since + self._engine.timeout for worker in self.busy]
+            times += [worker.since + self._engine.timeout for worker in self._busy]
         return max(0.0, min(times) - now) if times else None
 
-    def end_overdue(self, spared: Callable[[W], bool] = lambda worker: False) -> None:
-        """Replace the workers whose candidates take too long, but for those that have just answered."""
-        timeout = self._engine.timeout
-        for worker in self.busy if timeout is not None else []:
-            if time.monotonic() - worker.since >= (timeout or 0.0) and not spared(worker):
-                self.replace(worker, f"it took longer than {timeout:g} s", attempts=1)
+    def _answered(self, worker: W) -> bool:
+        """Whether an answer is on its way that was not taken in yet."""
+        return False
 
-    def end(self, *, now: bool = False) -> None:
+    def _end_overdue(self) -> None:
+        """Replace the workers whose jobs take too long, but for those that have just answered."""
+        timeout = self._engine.timeout
+        for worker in self._busy if timeout is not None else []:
+            if time.monotonic() - worker.since >= (timeout or 0.0) and not self._answered(worker):
+                self._replace(worker, f"it took longer than {timeout:g} s", attempts=1)
+
+    def _end(self, *, now: bool = False) -> None:
         """End all; those that are at work at once."""
-        while self.workers:
-            worker = self.workers.pop()
+        while self._workers:
+            worker = self._workers.pop()
             worker.end(now=now or worker.job is not None)

@@ -1,4 +1,4 @@
-"""A worker process's life: it is told once what to measure, and then measures what comes."""
+"""A worker process's life: it is told once what its work is, and then does the jobs that come."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -19,14 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainless.core.arch import Proposal
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import one_line, printable
 from trainless.core.user_files import load_text, loaded_files
-from trainless.execution import limits
+from trainless.execution.engine import Job, Work, guarded
 from trainless.execution.fork_server import ONE_THREAD, deaf_to_interrupts, follow_parent
-from trainless.execution.limits import keep_warm
-from trainless.scoring.measures import Measure, Outcome, guarded
+from trainless.execution.limits import confine, keep_warm
+from trainless.execution.pool import Answer
 
 PORTION = 1 << 16
 LONGEST = 2000  # characters of a line
@@ -65,7 +65,7 @@ def print_into(pipe: Connection) -> None:
     pipe.close()
 
 
-class Outlet:
+class WorkerOutput:
     """A pipe for workers to print into, and a thread that passes on what comes.
 
     Attributes:
@@ -74,7 +74,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self._exit, self.entry = multiprocessing.Pipe(duplex=False)
-        self._thread = threading.Thread(target=self._pass_on, name="outlet", daemon=True)
+        self._thread = threading.Thread(target=self._pass_on, name="worker output", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -103,18 +103,18 @@ IDLE = 0.3  # of the cores in use, up to which a machine counts as idle
 
 
 @dataclass(frozen=True)
-class Luggage:
-    """A measure on its way to another process, with the user's own files that it needs."""
+class Packed:
+    """Work on its way to another process, with the user's own files that it needs."""
 
-    measure: bytes
+    work: bytes
     files: tuple[tuple[str, str, bytes], ...]
 
-    def unpack(self) -> Measure:
-        """The measure; the user's files are imported first, because it may hold what they define."""
+    def unpack(self) -> Work[Any, Any]:
+        """The work; the user's files are imported first, because it may hold what they define."""
         try:
             for name, path, text in self.files:
                 load_text(name, path, text)
-            found: Measure = pickle.loads(self.measure)  # noqa: S301 - packed by our own coordinator
+            found: Work[Any, Any] = pickle.loads(self.work)  # noqa: S301 - packed by our own coordinator
         except TrainlessError:
             raise
         except Exception as error:
@@ -122,18 +122,18 @@ class Luggage:
         return found
 
 
-def pack(measure: Measure, dumps: Callable[[Any], Any] = ForkingPickler.dumps) -> Luggage:
-    """Make a measure ready to travel.
+def pack(work: Work[Any, Any], dumps: Callable[[Any], Any] = ForkingPickler.dumps) -> Packed:
+    """Make work ready to travel.
 
     Args:
-        measure: What to do.
+        work: What to do.
         dumps: Makes bytes of it; on one machine files that are mapped into memory go by their names.
 
     Raises:
         InputError: It cannot travel.
     """
     try:
-        made = bytes(dumps(measure))
+        made = bytes(dumps(work))
     except TrainlessError:
         raise
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -141,56 +141,77 @@ def pack(measure: Measure, dumps: Callable[[Any], Any] = ForkingPickler.dumps) -
             f"what is to be measured cannot be sent to other processes ({error}): define spaces and functions in a"
             " module, or use workers=1"
         ) from error
-    return Luggage(made, tuple(loaded_files()))
+    return Packed(made, tuple(loaded_files()))
 
 
-def settle(core: int | None, memory: int | None) -> None:
-    """One thread, on one core where that was asked for, and no more memory than allowed."""
-    if core is not None:
-        os.sched_setaffinity(0, {core})
-    torch.set_num_threads(1)
-    keep_warm()
-    if memory is not None:
-        limits.confine(memory)
+class Performer:
+    """The worker's half of a pool: unpacks the work once, then does one job after the other.
 
+    Args:
+        packed: The work.
+        memory: Bytes that this process may take; None for as much as there is.
+        core: The core to stay on; None for any.
+    """
 
-def answer(measure: Measure, proposal: Proposal, memory: int | None) -> Outcome | str:
-    """The outcome, or what the user did wrong."""
-    try:
-        return limits.explained(guarded(measure, proposal), memory)
-    except TrainlessError as error:
-        return str(error)
+    def __init__(self, packed: Packed, memory: int | None = None, core: int | None = None) -> None:
+        self._packed, self._memory, self._core = packed, memory, core
+        self._work: Work[Any, Any] | None = None
+        self._pid = os.getpid()
+
+    def begin(self) -> Answer:
+        """Unpack and settle: one thread, no more memory than allowed; whether it is ready, or what is wrong."""
+        try:
+            work = self._packed.unpack()
+            if self._core is not None:
+                os.sched_setaffinity(0, {self._core})
+            torch.set_num_threads(1)
+            keep_warm()
+            if self._memory is not None:
+                confine(self._memory)
+        except TrainlessError as error:
+            return Answer(None, mistake=str(error))
+        self._work = work
+        return Answer(None)
+
+    def perform(self, job: Job[Any]) -> Answer:
+        """Do a job: its result, or what the user did wrong; nobody but this process may answer."""
+        if self._work is None:
+            return Answer(job.id, mistake=self.begin().mistake)
+        try:
+            return Answer(job.id, guarded(self._work, job.payload))
+        except TrainlessError as error:
+            return Answer(job.id, mistake=str(error))
+        finally:
+            if os.getpid() != self._pid:
+                os.write(2, b"a process that was forked here went on as if it were the worker: it was ended\n")
+                os._exit(1)
+
+    def close(self) -> None:
+        """Close the work."""
+        if self._work is not None:
+            self._work.close()
 
 
 def serve(
     pipe: Connection,
     prints: Connection,
-    luggage: Luggage,
+    packed: Packed,
     core: int | None,
     memory: int | None,
     environment: Mapping[str, str],
 ) -> None:
-    """Say that it is ready, then measure what comes until nothing does; what is printed on the way goes into a pipe."""
+    """Say that it is ready, then do the jobs that come until none does; what is printed goes into a pipe."""
     deaf_to_interrupts()
     follow_parent()
     print_into(prints)
     for name in set(os.environ) - set(environment) - set(ONE_THREAD):
         del os.environ[name]
     os.environ.update(environment)  # the coordinator's, which may be another than when the server began
-    try:
-        measure = luggage.unpack()
-        settle(core, memory)
-    except TrainlessError as error:
-        pipe.send((None, str(error)))
-        return
-    try:
-        pipe.send((None, None))
-        for ticket, proposal in iter(pipe.recv, None):
-            pipe.send((ticket, answer(measure, proposal, memory)))
-    except (EOFError, ConnectionResetError, BrokenPipeError):
-        return
-    finally:
-        measure.close()
+    performer = Performer(packed, memory, core)
+    with closing(performer), suppress(EOFError, ConnectionResetError, BrokenPipeError):
+        pipe.send(performer.begin())
+        for job in iter(pipe.recv, None):
+            pipe.send(performer.perform(job))
 
 
 def cores(workers: int) -> Sequence[int | None]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from trainless.core.arch import Arch, Candidate
 from trainless.core.errors import InputError
-from trainless.execution.engine import Executor
+from trainless.execution.engine import Executor, Job
 from trainless.scoring.measures import Outcome
 from trainless.runs.signals import Signal
 from trainless.core.arch import (Proposal)
@@ -34,6 +34,7 @@ from trainless.searchers.stopping import Budget, Spent
 
 End: TypeAlias = Literal["finished", "budget"]
 Twin: TypeAlias = Callable[[Candidate], Candidate]
+Scorer: TypeAlias = Executor[Proposal, Outcome]
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,11 @@ class Loop:
 class _Desk:
     """Hands proposals to an executor and keeps what comes back."""
 
-    def __init__(self, loop: Loop, executor: Executor, stopping: Callable[[], bool], watch: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: Loop, executor: Scorer, stopping: Callable[[], bool], watch: Callable[[], None]
+    ) -> None:
         self._loop, self._executor, self._stopping, self._watch = loop, executor, stopping, watch
-        self._flying: dict[int, Proposal] = {}
-        self._tickets = 0
+        self._flying: set[Proposal] = set()
 
     def outcomes(self, group: Sequence[Proposal], all_wanted: Sequence[Proposal]) -> list[Outcome]:
         """The outcomes of a group, or of its beginning where it was stopped; more is started while it waits."""
@@ -171,20 +173,20 @@ class _Desk:
     def _start(self, queue: deque[Proposal]) -> None:
         while queue and len(self._flying) < self._executor.slots and not self._stopping():
             proposal = queue.popleft()
-            if proposal not in self._loop.known and proposal not in self._flying.values():
-                self._tickets += 1
-                self._flying[self._tickets] = proposal
-                self._executor.submit(self._tickets, proposal)
+            if proposal not in self._loop.known and proposal not in self._flying:
+                self._flying.add(proposal)
+                self._executor.submit(Job(proposal))
 
     def _receive(self) -> None:
-        ticket, outcome = self._executor.next()
-        self._loop.known[self._flying.pop(ticket)] = outcome
+        job, outcome = self._executor.next()
+        self._flying.remove(job.payload)
+        self._loop.known[job.payload] = outcome
         self._watch()
 
 
 def drive(
     loop: Loop,
-    executor: Executor,
+    executor: Scorer,
     budget: Budget,
     *,
     write: Callable[[Step], None],

@@ -19,9 +19,9 @@ from trainless.core.arch import Arch
 from trainless.core.text import undamaged
 from trainless.core.task import Task
 from trainless.scoring.costs import Tried
-from trainless.execution.engine import Engine, Executor, executor_for
+from trainless.execution.engine import Engine, Job, executor_for
 from trainless.execution.interrupts import one_interrupt
-from trainless.runs.loop import End, Loop, drive
+from trainless.runs.loop import End, Loop, Scorer, drive
 from trainless.scoring.measures import Measure
 from trainless.store import StoreError, store_at
 from trainless.proxies.proxy import Proxy
@@ -263,7 +263,7 @@ def search(
 
 def _drive(
     loop: Loop,
-    executor: Executor,
+    executor: Scorer,
     budget: Budget,
     folder: Folder,
     shared: Shared | None,
@@ -274,7 +274,7 @@ def _drive(
         return drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=lambda: watch(loop, budget))
 
 
-def _final(loop: Loop, executor: Executor) -> list[Proposal]:
+def _final(loop: Loop, executor: Scorer) -> list[Proposal]:
     """The searcher's choice, measured too where it was not: a policy's or a pruned region's arch."""
     try:
         best = Proposal(loop.searcher.best())
@@ -284,7 +284,7 @@ def _final(loop: Loop, executor: Executor) -> list[Proposal]:
     if any(told.candidate == proposal.candidate for told in loop.told):
         return []
     if proposal not in loop.known:
-        executor.submit(0, proposal)
+        executor.submit(Job(proposal))
         loop.known[proposal] = executor.next()[1]
     return [proposal]
 

@@ -15,7 +15,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.scoring.request import Init, init_named, select
 from trainless.scoring.costs import Cost, Tried, costs, feasible
-from trainless.execution.engine import InProcess
+from trainless.execution.engine import perform
 from trainless.runs.loop import Loop
 from trainless.scoring.measures import ByProxies, Measure, canonical_key
 from trainless.runs.signals import signal_for
@@ -208,14 +208,12 @@ class Plan:
     def _assistant(self, proxy: Proxy, store: Store) -> Callable[[Arch], float]:
         """A proxy as a function of an arch, higher is better; its scores are kept with all others."""
         measure = self._scoring([proxy], store.url)
-        executor = InProcess(measure)
         sign = 1.0 if proxy.higher_is_better else -1.0
         twin = canonical_key(self.space, None)
 
         @functools.cache
         def value(arch: Arch) -> float:
-            executor.submit(0, Proposal(twin(arch)))
-            found = sign * executor.next()[1].values[proxy.name]
+            found = sign * perform(measure, Proposal(twin(arch))).values[proxy.name]
             return found if math.isfinite(found) else math.nan
 
         return value

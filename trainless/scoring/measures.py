@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from trainless.core.arch import Arch, Candidate, Proposal, is_region
-from trainless.core.errors import InputError, TrainlessError
+from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.core.text import one_line
 from trainless.core.types import Floats
+from trainless.execution.limits import explained
 from trainless.proxies.proxy import Proxy, registry
 from trainless.scoring.batches import Data
 from trainless.scoring.evaluate import evaluate
@@ -46,39 +46,29 @@ class Outcome:
 
 
 class Measure(Protocol):
-    """Measures a proposal; the same answer in any process."""
+    """Measures a proposal; the same answer in any process. A measure of one's own is a subclass.
 
-    @property
-    def higher_is_better(self) -> Mapping[str, bool]:
-        """The direction of each value that it gives."""
-        ...
+    Attributes:
+        higher_is_better: The direction of each value that it gives.
+    """
 
-    def __call__(self, proposal: Proposal) -> Outcome:
+    higher_is_better: Mapping[str, bool]
+
+    def __call__(self, proposal: Proposal, /) -> Outcome:
         """The values of a proposal."""
         ...
 
+    def failed(self, reason: str) -> Outcome:
+        """NaN everywhere, for one reason."""
+        names = self.higher_is_better
+        return Outcome(dict.fromkeys(names, math.nan), dict.fromkeys(names, reason))
+
     def close(self) -> None:
         """Let go of whatever is open."""
-        ...
+        return
 
 
-def failed(measure: Measure, reason: str) -> Outcome:
-    """NaN everywhere, for one reason."""
-    names = measure.higher_is_better
-    return Outcome(dict.fromkeys(names, math.nan), dict.fromkeys(names, reason))
-
-
-def guarded(measure: Measure, proposal: Proposal) -> Outcome:
-    """Measure; whatever goes wrong with this one candidate is the reason of its NaN."""
-    try:
-        return measure(proposal)
-    except TrainlessError:
-        raise
-    except Exception as error:
-        return failed(measure, one_line(error))
-
-
-class ByProxies:
+class ByProxies(Measure):
     """Scores by proxies, kept in a store the moment they exist.
 
     Args:
@@ -128,7 +118,7 @@ class ByProxies:
         found = {record.proxy: record for record in records}
         return Outcome(
             {name: found[name].value for name in self.higher_is_better},
-            {name: found[name].status for name in self.higher_is_better if found[name].failed},
+            {name: explained(found[name].status) for name in self.higher_is_better if found[name].failed},
         )
 
     def close(self) -> None:
@@ -162,7 +152,7 @@ class ByProxies:
     _modules: Sequence[str] = ()
 
 
-class ByFunction:
+class ByFunction(Measure):
     """Whatever a function makes of an arch and a fidelity, such as the accuracy after real training.
 
     Args:
@@ -228,7 +218,7 @@ class ByFunction:
         return {**self.__dict__, "_store": None}
 
 
-class Lookup:
+class Lookup(Measure):
     """A table's value at a fidelity, with the seconds that it would have cost.
 
     Args:
@@ -273,9 +263,6 @@ class Lookup:
         value = float(self._columns[share][row])
         failures = {} if math.isfinite(value) else {self._name: "the table has no value"}
         return Outcome({self._name: value}, failures, share * float(self._seconds[row]))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def canonical_key(space: Space, feasible: Callable[[Arch], bool] | None) -> Callable[[Candidate], Candidate]:
