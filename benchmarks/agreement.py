@@ -18,8 +18,8 @@ import torch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
 from trainless.probe import Probe
+from trainless.probe.points import Kaiming
 from trainless.probe.probe import exact_products
-from trainless.probe.weights import Kaiming
 from trainless.proxies import registry
 from trainless.spaces import space
 

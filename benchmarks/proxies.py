@@ -36,7 +36,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
 from trainless.execution.limits import keep_warm
-from trainless.probe.inputs import Crops
+from trainless.probe.points import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS

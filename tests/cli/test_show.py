@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.cli.conftest import Answer
 from tests.spaces.thin import THIN
-from trainless.probe.depth import depth
+from trainless.probe.counts import depth
 from trainless.spaces import registry
 
 Call = Callable[..., Answer]

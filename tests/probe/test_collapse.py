@@ -10,8 +10,8 @@ from tests.cases import CASES, Case
 from trainless.core.target import Target
 from trainless.probe import Probe
 from trainless.probe.collapse import outputs_alike
+from trainless.probe.points import Constant
 from trainless.probe.record import trace
-from trainless.probe.weights import Constant
 from trainless.spaces.nb201 import NasBench201
 
 FLOATS = [case for case in CASES if case.name not in ("tokens", "functional-dropout", "unusual-layers")]

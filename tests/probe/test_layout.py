@@ -11,7 +11,8 @@ from torch import nn
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
 from trainless.probe import Probe
-from trainless.probe.drawing import channels_lie_last, drawn
+from trainless.probe.layout import channels_lie_last
+from trainless.probe.points import drawn
 from trainless.probe.record import trace
 from trainless.proxies import registry
 from trainless.scoring.batches import Data

@@ -14,10 +14,21 @@ from tests.cases import CASES
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe, quantity
-from trainless.probe.inputs import Crops, Double, First, Noise, Ones
+from trainless.probe.points import (
+    Constant,
+    Crops,
+    Double,
+    First,
+    Gaussian,
+    Kaiming,
+    Magnitude,
+    Noise,
+    Ones,
+    Own,
+    Uniform,
+)
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
 from trainless.probe.record import trace
-from trainless.probe.weights import Constant, Gaussian, Kaiming, Magnitude, Own, Uniform
 from trainless.proxies import registry
 
 BY_NAME = {case.name: case for case in CASES}

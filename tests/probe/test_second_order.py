@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from trainless.core.target import Target
-from trainless.probe.inputs import Double
+from trainless.probe.points import Double
 from trainless.probe.probe import Probe
 from trainless.probe.second_order import batch_norm
 from trainless.proxies.grasp import _backwards

@@ -25,7 +25,7 @@ from tests.proxies.meco_net import nested
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.probe import Probe
-from trainless.probe.inputs import First
+from trainless.probe.points import First
 from trainless.proxies import registry
 from trainless.spaces.nb201 import CONV1, CONV3
 

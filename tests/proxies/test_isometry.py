@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe
-from trainless.probe.drawing import drawn
+from trainless.probe.points import drawn
 from trainless.proxies import registry
 
 

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 import trainless as tl
 from tests.scoring.toys import Twofold, counting, small_batch, small_net, toy
 from trainless.core.errors import InputError, UnknownName, Unscorable
-from trainless.probe.inputs import Noise
+from trainless.probe.points import Constant, Noise
 from trainless.probe.probe import Probe
-from trainless.probe.weights import Constant
 from trainless.proxies.proxy import Setting
 from trainless.scoring.batches import Data
 from trainless.scoring.request import data_for, select, setting_for

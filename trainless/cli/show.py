@@ -69,8 +69,7 @@ def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
     from trainless.core.errors import InputError, TrainlessError, Unscorable
     from trainless.core.seeds import seeded
     from trainless.core.text import one_line
-    from trainless.probe.counts import count
-    from trainless.probe.depth import depth
+    from trainless.probe.counts import count, depth
     from trainless.spaces.protocol import Counted
 
     try:

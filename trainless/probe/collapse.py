@@ -26,20 +26,9 @@ _ALIKE: frozenset[Any] = frozenset(
         *(getattr(Tensor, f"__{name}__") for name in ("add", "radd", "sub", "mul", "rmul", "truediv", "iadd", "imul")),
         *(
             getattr(Tensor, name)
-            for name in (
-                "add",
-                "mul",
-                "relu",
-                "clone",
-                "contiguous",
-                "mean",
-                "dim",
-                "size",
-                "numel",
-                "to",
-                "is_floating_point",
-            )
+            for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size", "numel")
         ),
+        *(Tensor.to, Tensor.is_floating_point),
         *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
         *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),
     ]
@@ -83,25 +72,17 @@ class _OneChannel(TorchFunctionMode):
         raise _Different
 
 
-def _convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None = None, *how: Any, **named: Any) -> Tensor:
     """The sum over each window, times the constant and the number of channels that were added."""
-    if x.shape[1] == weight.shape[1] * groups and groups == 1:
+    conv = conv_of(weight, *how, **named)
+    if x.shape[1] == weight.shape[1] * conv.groups and conv.groups == 1:
         x, alike = x.sum(1, keepdim=True), 1
     elif x.shape[1] == 1:
         alike = weight.shape[1]
     else:
         raise _Different
-    if isinstance(padding, str):  # which may add more on one side than on the other
+    if any(isinstance(each, str) for each in (*how, *named.values())):  # padding may add more on one side
         raise _Different
-    conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
     scaled = _sums(x, conv) * (weight.flatten()[0] * alike)
     return scaled if bias is None else scaled + bias[0]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge
 
-from trainless.probe.layers import Layer, Lookup, Standardised
+from trainless.probe.layers import EmbeddingLookup, Layer, Standardised
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.record import Trace, leaves, trace
+from trainless.probe.record import ForwardPass, leaves, trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def reach(p: Probe) -> Reach:
     return Reach(uses, Counter(name for at in found for name in _names(at)), [*leaves(t), *beside])
 
 
-def _recorded(t: Trace, samples: int) -> list[Layer | Standardised | Lookup]:
+def _recorded(t: ForwardPass, samples: int) -> list[Layer | Standardised | EmbeddingLookup]:
     layers = [layer for layer in t.layers if len(layer.x) == samples]
     return [*layers, *t.norms, *(lookup for lookup in t.lookups if len(lookup.tokens) == samples)]
 
@@ -95,5 +95,5 @@ def _up(before: dict[Node, list[Node]], ends: Iterable[Node]) -> set[Node]:
     return passed
 
 
-def _names(at: Layer | Standardised | Lookup) -> tuple[str, ...]:
-    return (at.weight,) if isinstance(at, Lookup) or at.bias is None else (at.weight, at.bias)
+def _names(at: Layer | Standardised | EmbeddingLookup) -> tuple[str, ...]:
+    return (at.weight,) if isinstance(at, EmbeddingLookup) or at.bias is None else (at.weight, at.bias)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
+from trainless.probe.layers import block_names
 from trainless.probe.per_sample import ROOM, in_groups, loss_cotangent, stream
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import losses, weight_names
 from trainless.probe.record import trace
-from trainless.probe.structure import block_names
 
 Coupling: TypeAlias = Literal["joint", "isolated"]
 Of: TypeAlias = Literal["outputs", "loss"]

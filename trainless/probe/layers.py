@@ -1,13 +1,64 @@
-"""Applications of layers, norms and tables: what a recorded forward pass notes of each."""
+"""The parts of a network: its modules and blocks, and what a recorded pass notes of each layer, norm and embedding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+_LISTED: WeakKeyDictionary[nn.Module, tuple[tuple[str, nn.Module], ...]] = WeakKeyDictionary()
+
+
+def modules(net: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
+    """Names and modules as of ``named_modules``; the network's structure must not change any more.
+
+    Example:
+        >>> [name for name, _ in modules(nn.Sequential(nn.Flatten()))]
+        ['', '0']
+    """
+    if net not in _LISTED:
+        _LISTED[net] = tuple((name, module) for name, module in net.named_modules() if name)
+    return (("", net), *_LISTED[net])
+
+
+def tied(net: nn.Module) -> bool:
+    """Whether two modules share a parameter or buffer: looking for which takes longer than a small network's pass.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        >>> net[1].weight = net[0].weight
+        >>> tied(net)
+        True
+    """
+    held = [id(tensor) for _, module in modules(net) for tensor in (*_own(module._parameters), *_own(module._buffers))]
+    return len(held) > len(set(held))
+
+
+def _own(tensors: Mapping[str, Tensor | None]) -> Iterator[Tensor]:
+    return (tensor for tensor in tensors.values() if tensor is not None)
+
+
+def block_names(net: nn.Module) -> tuple[str, ...]:
+    """The modules between which information flows block by block.
+
+    A network of ours names them; of any other network they are its children, a list or sequence of modules
+    standing for its members.
+    """
+    named = getattr(net, "block_names", ())
+    if named:
+        return tuple(named)
+    names: list[str] = []
+    for name, child in net.named_children():
+        if isinstance(child, nn.ModuleList | nn.Sequential):
+            names += [f"{name}.{inner}" for inner, _ in child.named_children()]
+        else:
+            names.append(name)
+    return tuple(names)
+
 
 CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 """The functions that convolve, with the number of axes."""
@@ -36,7 +87,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup:
+class EmbeddingLookup:
     """One application of an embedding: ``output = weight[tokens]``, the weight of this shape."""
 
     weight: str
@@ -56,18 +107,20 @@ class Standardised:
 
 
 def conv_of(
-    kernel: tuple[int, ...],
-    stride: int | tuple[int, ...],
-    padding: str | int | tuple[int, ...],
-    dilation: int | tuple[int, ...],
-    groups: int,
+    weight: Tensor,
+    stride: int | tuple[int, ...] = 1,
+    padding: str | int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
 ) -> Conv:
-    """A convolution's sizes, each as one number per axis, from what PyTorch's functions take.
+    """A convolution's sizes, each as one number per axis, from what PyTorch's functions take after the bias.
 
     Example:
-        >>> conv_of((3, 3), 2, "valid", 1, 1)
+        >>> import torch
+        >>> conv_of(torch.zeros(4, 3, 3, 3), 2, "valid")
         Conv(kernel=(3, 3), stride=(2, 2), padding=(0, 0), dilation=(1, 1), groups=1)
     """
+    kernel = tuple(weight.shape[2:])
 
     def each(value: int | tuple[int, ...]) -> tuple[int, ...]:
         return (value,) * len(kernel) if isinstance(value, int) else tuple(value) * (len(kernel) // len(value))

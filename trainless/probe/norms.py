@@ -24,8 +24,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from trainless.core.errors import Unscorable
+from trainless.probe.layers import modules
 from trainless.probe.second_order import batch_norm
-from trainless.probe.structure import modules
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
 Rule: TypeAlias = Norm | Literal["elementary", "twice"]

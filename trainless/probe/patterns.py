@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainless.core.types import Bytes
-from trainless.probe.drawing import channels_lie_last
+from trainless.probe.layout import channels_lie_last
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import rectifiers
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainless.probe.dependence import reach
-from trainless.probe.layers import Conv, Layer, Lookup, Standardised
+from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.quantities import gradient, losses, weight_names
@@ -183,7 +183,7 @@ def _products(g: Tensor, rows: _Rows | _Windows, space: Workspace, by: By) -> It
             yield room.flatten(1)
 
 
-def table_rows(lookup: Lookup, g: Tensor) -> Tensor:
+def table_rows(lookup: EmbeddingLookup, g: Tensor) -> Tensor:
     """A table's per-sample gradients: what arrives at each token is added to the token's row."""
     samples, (tokens, width) = len(g), lookup.shape
     whole = g.new_zeros(samples * tokens, width)
@@ -242,7 +242,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
 
         return hook
 
-    def on_lookup(lookup: Lookup) -> Callable[[Tensor], None]:
+    def on_lookup(lookup: EmbeddingLookup) -> Callable[[Tensor], None]:
         def hook(g: Tensor) -> None:
             later[lookup.weight] = table_rows(lookup, g) + later.get(lookup.weight, 0)
 

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.seeds import generator, seeded
 from trainless.core.target import Target
-from trainless.probe.drawing import Layout
-from trainless.probe.inputs import Data, Inputs, in_precision_of
+from trainless.probe.layout import MemoryLayout
 from trainless.probe.norms import Norm
-from trainless.probe.weights import Own, Weights
+from trainless.probe.points import Inputs, Own, RealData, Weights, in_precision_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +46,7 @@ class Probe:
     seed: int = 0
     norm: Norm = "batch"
     kept_norms: tuple[str, ...] = ()
-    layout: Layout = "given"
+    layout: MemoryLayout = "given"
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -59,7 +58,7 @@ class Probe:
         seed: int = 0,
         *,
         private: bool = False,
-        layout: Layout = "given",
+        layout: MemoryLayout = "given",
     ) -> Probe:
         """A probe of a network on a batch; the caller's network is never touched.
 
@@ -96,7 +95,7 @@ class Probe:
     ) -> Probe:
         """The same network at another point for one use: what is computed there goes when the caller lets go of it."""
         weights = None if weights == Own() else weights
-        x = None if x == Data() else x
+        x = None if x == RealData() else x
         if weights is None and x is None and norm in (None, self.norm) and kept_norms in (None, self.kept_norms):
             return self
         new = self.weights if weights is None else weights(self.weights, self.generator)

@@ -13,11 +13,19 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
-from trainless.probe.drawing import Layout, laid_out, run_in
-from trainless.probe.layers import CONVOLUTIONS, Layer, Lookup, Standardised, conv_of
+from trainless.probe.layers import (
+    CONVOLUTIONS,
+    EmbeddingLookup,
+    Layer,
+    Standardised,
+    block_names,
+    conv_of,
+    modules,
+    tied,
+)
+from trainless.probe.layout import MemoryLayout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.structure import block_names, modules, tied
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
 RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
@@ -45,7 +53,7 @@ class Activation:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class ForwardPass:
     """The forward pass with its graph: leaves, outputs and everything on the way, in forward order."""
 
     x: Tensor
@@ -55,24 +63,24 @@ class Trace:
     norms: list[Standardised] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
-    lookups: list[Lookup] = field(default_factory=list)
+    lookups: list[EmbeddingLookup] = field(default_factory=list)
 
 
 @quantity
-def trace(p: Probe) -> Trace:
+def trace(p: Probe) -> ForwardPass:
     """THE forward pass of a probe, graph kept; whatever needs one uses this one.
 
     A network that works in place may overwrite what was noted; it is then run once more on copies.
     """
 
-    def recorded(layout: Layout) -> Trace:
+    def recorded(layout: MemoryLayout) -> ForwardPass:
         found, spoilt = _record(p, layout, careful=False)
         return _record(p, layout, careful=True)[0] if spoilt else found
 
     return run_in("plain" if p.norm == "isolated" else p.layout, recorded)  # samples alone are slow in any other
 
 
-def _record(p: Probe, layout: Layout, careful: bool) -> tuple[Trace, bool]:
+def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
@@ -91,7 +99,7 @@ def _record(p: Probe, layout: Layout, careful: bool) -> tuple[Trace, bool]:
     p.target.require(outputs)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups
-    found = Trace(x, weights, outputs, *lists)
+    found = ForwardPass(x, weights, outputs, *lists)
     return found, recorder.spoilt()
 
 
@@ -105,7 +113,7 @@ def rectifiers(p: Probe) -> list[Activation]:
     return found
 
 
-def leaves(t: Trace) -> list[Tensor]:
+def leaves(t: ForwardPass) -> list[Tensor]:
     """What to differentiate by so that gradients pass through the whole network: the input, or embeddings of tokens."""
     if t.x.requires_grad:
         return [t.x]
@@ -167,7 +175,7 @@ class Recorder(TorchFunctionMode):
         self.names = {id(tensor): name for name, tensor in weights.items()}
         self.modules = {module: name for name, module in modules(net)}
         self.layers: list[Layer] = []
-        self.lookups: list[Lookup] = []
+        self.lookups: list[EmbeddingLookup] = []
         self.norms: list[Standardised] = []
         self.handled = False
         self.own = {id(tensor) for module in self.modules for tensor in module._parameters.values()}
@@ -221,10 +229,8 @@ class Recorder(TorchFunctionMode):
         input: Tensor,  # noqa: A002 - torch's own keyword
         weight: Tensor,
         bias: Tensor | None = None,
-        stride: int | tuple[int, ...] = 1,
-        padding: str | int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
-        groups: int = 1,
+        *how: Any,
+        **named: Any,
     ) -> None:
         if id(input) in self.rectified:
             self.rectified[id(input)].feeds_convolution += func is not F.linear
@@ -235,9 +241,7 @@ class Recorder(TorchFunctionMode):
                     "use it as an attribute of the module that holds it"
                 )
             return
-        conv = None
-        if func in CONVOLUTIONS:
-            conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
+        conv = conv_of(weight, *how, **named) if func in CONVOLUTIONS else None
         name = self.names.get(id(bias)) if bias is not None else None
         self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv))
 
@@ -256,7 +260,7 @@ class Recorder(TorchFunctionMode):
         plain = padding_idx is None and max_norm is None and not scale_grad_by_freq and not sparse
         if plain and id(weight) in self.names:
             shape = (weight.shape[0], weight.shape[1])
-            self.lookups.append(Lookup(self.names[id(weight)], self._noted(input), output, shape))
+            self.lookups.append(EmbeddingLookup(self.names[id(weight)], self._noted(input), output, shape))
 
     def _activation(self, func: Callable[..., Any], x: Tensor, output: Tensor) -> None:
         in_place = output is x

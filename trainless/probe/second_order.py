@@ -62,15 +62,13 @@ class Curved(TorchFunctionMode):
         input: Tensor,  # noqa: A002 - torch's own keyword
         weight: Tensor,
         bias: Tensor | None = None,
-        stride: int | tuple[int, ...] = 1,
-        padding: str | int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
-        groups: int = 1,
+        *how: Any,
+        **named: Any,
     ) -> Any:
-        if input.ndim != weight.ndim or padding == "same" or id(weight) not in self.weights:
-            return func(input, weight, bias, stride, padding, dilation, groups)
-        conv = conv_of(tuple(weight.shape[2:]), stride, padding, dilation, groups)
-        output = _Convolution.apply(input, weight, conv, self)  # type: ignore[no-untyped-call]
+        same = "same" in (*how, *named.values())
+        if input.ndim != weight.ndim or same or id(weight) not in self.weights:
+            return func(input, weight, bias, *how, **named)
+        output = _Convolution.apply(input, weight, conv_of(weight, *how, **named), self)  # type: ignore[no-untyped-call]
         return output if bias is None else output + bias.view(-1, *[1] * (weight.ndim - 2))
 
 

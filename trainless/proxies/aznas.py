@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.blocks import Block, Scatter, block_scatters, blocks
-from trainless.probe.drawing import drawn
-from trainless.probe.inputs import Noise
+from trainless.probe.points import Kaiming, Noise, drawn
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.quantities import gradient
-from trainless.probe.weights import Kaiming
+from trainless.probe.quantities import BlockOutput, Scatter, block_scatters, blocks, gradient
 from trainless.proxies.proxy import Setting, proxy
 
 PAPER = "lee2024aznas"
@@ -97,7 +94,7 @@ def passages(p: Probe) -> tuple[Passage, ...]:
     return tuple(_passage(p, before, after) for before, after in itertools.pairwise(found))
 
 
-def _passage(p: Probe, before: Block, after: Block) -> Passage:
+def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
     source = p.generator(f"trainability/{after.name}")
     going_in = drawn("signs", tuple(after.output.shape), source, after.output)
     (coming_out,) = gradient(after.output, [before.output], going_in)

@@ -9,11 +9,9 @@ from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
 from trainless.probe.collapse import outputs_alike
-from trainless.probe.drawing import Draw
-from trainless.probe.inputs import Double
+from trainless.probe.points import Constant, Double, Draw, Parameters
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
-from trainless.probe.weights import Constant, Parameters
 from trainless.proxies.proxy import Setting, proxy
 
 

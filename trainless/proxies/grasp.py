@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
-from trainless.probe.drawing import Layout, laid_out, run_in
-from trainless.probe.inputs import Double, First
+from trainless.probe.layout import MemoryLayout, laid_out, run_in
 from trainless.probe.norms import normalised
+from trainless.probe.points import Double, First
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.probe.record import run
@@ -72,7 +72,7 @@ def _backwards(p: Probe) -> float:
         return run_in(p.layout, lambda layout: _backwards_in(p, layout, own=False))
 
 
-def _backwards_in(p: Probe, layout: Layout, own: bool) -> float:
+def _backwards_in(p: Probe, layout: MemoryLayout, own: bool) -> float:
     names = weight_names(p)
     weights = {
         name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
-from trainless.probe.inputs import First, Noise
+from trainless.probe.layers import modules
 from trainless.probe.norms import normalised
+from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import run
-from trainless.probe.structure import modules
 from trainless.proxies.proxy import Setting, proxy
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trainless.core.registry import Registry
-from trainless.probe.inputs import Data, Inputs
+from trainless.probe.points import Inputs, RealData, Uniform, Weights
 from trainless.probe.probe import Probe
-from trainless.probe.weights import Uniform, Weights
 from trainless.proxies.options import SIGN, Options, parse_options, read_options, suffix
 from trainless.spaces.custom_source import version_of
 
@@ -32,7 +31,7 @@ class Setting:
     """
 
     weights: Weights = field(default_factory=Uniform)
-    inputs: Inputs = field(default_factory=Data)
+    inputs: Inputs = field(default_factory=RealData)
     batch: int = 64
     network: Literal["full", "thin", "cell"] = "full"
     repeats: int = 1

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.blocks import block_scatters, blocks
 from trainless.probe.dependence import reach
 from trainless.probe.kernels import sample_statistics
 from trainless.probe.probe import Probe
+from trainless.probe.quantities import block_scatters, blocks
 from trainless.probe.record import trace
 from trainless.proxies.aznas import passages
 from trainless.proxies.proxy import proxy

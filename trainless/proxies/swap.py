@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainless.probe.patterns import distinct_columns, patterns
+from trainless.probe.points import Gaussian
 from trainless.probe.probe import Probe
-from trainless.probe.weights import Gaussian
 from trainless.proxies.proxy import Setting, proxy
 
 

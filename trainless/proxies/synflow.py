@@ -7,12 +7,11 @@ import math
 import torch
 
 from trainless.core.errors import Unscorable
-from trainless.probe.inputs import Ones
 from trainless.probe.norms import Norm
+from trainless.probe.points import Magnitude, Ones
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import gradient, weight_names
 from trainless.probe.record import trace
-from trainless.probe.weights import Magnitude
 from trainless.proxies.proxy import proxy
 
 

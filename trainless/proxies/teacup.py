@@ -9,9 +9,9 @@ import torch
 
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import Coupling, condition, kernel, spectrum
+from trainless.probe.points import Kaiming, Magnitude
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_gradients, weight_names
-from trainless.probe.weights import Kaiming, Magnitude
 from trainless.proxies.proxy import Setting, proxy
 
 PAPER = "teacup2024"

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.inputs import Crops
 from trainless.probe.kernels import Coupling, Of, Over, condition, kernel, spectrum
 from trainless.probe.patterns import distinct_rows, patterns
+from trainless.probe.points import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies.proxy import Setting, proxy
 

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
-from trainless.probe.inputs import First, Noise
-from trainless.probe.layers import Layer, Lookup, Standardised
+from trainless.probe.layers import EmbeddingLookup, Layer, Standardised
 from trainless.probe.per_sample import each_alone
+from trainless.probe.points import First, Kaiming, Noise
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
 from trainless.probe.record import trace
-from trainless.probe.weights import Kaiming
 from trainless.proxies.proxy import Setting, proxy
 
 Factor: TypeAlias = Literal["published", "exact"]
@@ -112,7 +111,7 @@ def _readings(p: Probe) -> tuple[Reading, ...]:
     return (*found, *(_table(lookup) for lookup in t.lookups if len(lookup.tokens) == len(p.x)))
 
 
-def _table(lookup: Lookup) -> Reading:
+def _table(lookup: EmbeddingLookup) -> Reading:
     """A table's first entry is seen wherever the first token is."""
     first = (lookup.tokens == 0).to(lookup.output.dtype).reshape(len(lookup.tokens), -1, 1)
     return Reading((lookup.weight,), lookup.output, first, False)

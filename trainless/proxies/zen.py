@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
-from trainless.probe.drawing import laid_out, run_in
-from trainless.probe.inputs import Noise
+from trainless.probe.layout import laid_out, run_in
 from trainless.probe.norms import channel_variances, normalised
+from trainless.probe.points import Gaussian, Noise
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import Recorder, run
-from trainless.probe.weights import Gaussian
 from trainless.proxies.proxy import Setting, proxy
 
 

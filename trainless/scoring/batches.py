@@ -13,7 +13,7 @@ from torch import Tensor
 from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.probe.drawing import Layout
+from trainless.probe.layout import MemoryLayout
 
 Batch = tuple[Tensor, Tensor]
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ class Data:
         return self._drawn[n, seed]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> MemoryLayout:
         """How images should lie in memory: as they do where they are given, else as a processor is fastest with."""
         drawn = self.given is None and self.device.type == "cpu"
         return "channels_last" if drawn and self.task.dims == 2 else "given"

@@ -14,8 +14,7 @@ from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
 from trainless.core.text import one_line
 from trainless.core.user_files import load_file
-from trainless.probe.inputs import Data as Samples
-from trainless.probe.weights import Kaiming, Own
+from trainless.probe.points import Kaiming, Own, RealData
 from trainless.proxies.proxy import Proxy, Setting, registry
 from trainless.scoring.batches import (
     CPU,
@@ -96,7 +95,7 @@ def init_named(text: str) -> Init:
 
 def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
     """Weights, inputs, batch and network size at which a proxy is to be computed."""
-    plain = Setting(weights=Kaiming() if init == "kaiming" else Own(), inputs=Samples(), batch=BATCH)
+    plain = Setting(weights=Kaiming() if init == "kaiming" else Own(), inputs=RealData(), batch=BATCH)
     setting = proxy.setting if init == "paper" else plain
     if data.given:
         return dataclasses.replace(setting, batch=len(data.given[0]))

@@ -19,8 +19,8 @@ from trainless.core.seeds import seeded
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import one_line
-from trainless.probe.inputs import in_precision_of
 from trainless.probe.norms import normalised
+from trainless.probe.points import in_precision_of
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
 from trainless.scoring.batches import Data, fingerprint

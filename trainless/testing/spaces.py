@@ -14,8 +14,8 @@ from trainless.core.seeds import generator
 from trainless.core.task import Task
 from trainless.probe.counts import count
 from trainless.probe.norms import normalised
+from trainless.probe.points import Constant
 from trainless.probe.probe import private_copy
-from trainless.probe.weights import Constant
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import CellSpace, Counted, Scalable, Space, Supernet
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from trainless.core.seeds import generator
 from trainless.core.target import Target
+from trainless.probe.points import Gaussian, Kaiming, Uniform, Weights
 from trainless.probe.probe import Probe
-from trainless.probe.weights import Gaussian, Kaiming, Uniform, Weights
 from trainless.proxies.proxy import registry
 
 

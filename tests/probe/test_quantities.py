@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainless.probe.blocks import scatter
+from trainless.probe.quantities import scatter
 
 
 @settings(max_examples=30, deadline=None)
