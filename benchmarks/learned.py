@@ -22,7 +22,7 @@ from scipy.stats import kendalltau, spearmanr
 
 from trainless.bench.correlation import ndcg
 from trainless.bench.score_file import read_scores
-from trainless.bench.score_library import Evidence, column_of, places
+from trainless.bench.score_library import ScoreLibrary, column_of, places
 from trainless.bench.weighted_order import sample_of
 from trainless.core.scores import Record, Scores
 from trainless.rankings import Learned, Ranking, RankProduct, fit_forest, learn, ranking
@@ -49,12 +49,12 @@ class World:
     """The networks of a population: scores, structure and accuracies."""
 
     def __init__(self, results: Path, population: str = "all") -> None:
-        evidence = Evidence(results)
-        table = evidence.table("nb201")
-        rows = np.flatnonzero(evidence.population("nb201", population))
+        library = ScoreLibrary(results)
+        table = library.table("nb201")
+        rows = np.flatnonzero(library.population("nb201", population))
         file = read_scores(results / "nb201_own.npz")
         found = places(file.archs, table)
-        self.scores = _scores(evidence, file, found, rows)
+        self.scores = _scores(library, file, found, rows)
         archs = [SPACE.parse(table.archs[row]) for row in rows]
         self.structure = np.array([list(features(SPACE, arch).values()) for arch in archs])
         self.twins = np.unique([SPACE.canonical(arch) for arch in archs], axis=0, return_inverse=True)[1].reshape(-1)
@@ -75,10 +75,10 @@ class World:
         return learn(prior, self.scores, trained, proxies=seen, structure=features, seed=seed)
 
 
-def _scores(evidence: Evidence, file: Any, found: Rows, rows: Rows) -> Scores:
+def _scores(library: ScoreLibrary, file: Any, found: Rows, rows: Rows) -> Scores:
     records = []
     for proxy in (*file.proxies, *COUNTS):
-        held = evidence.ours("nb201", proxy) if proxy in COUNTS else column_of(file, proxy, found)
+        held = library.ours("nb201", proxy) if proxy in COUNTS else column_of(file, proxy, found)
         for row, value in zip(rows.tolist(), held.values.mean(axis=0)[rows].tolist(), strict=True):
             status = "ok" if value == value else "failed"
             records.append(Record(str(row), proxy, value, held.higher_is_better, status))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from trainless.bench.correlation import kendall, ndcg, spearman
 from trainless.bench.figures import bars, scatter
 from trainless.bench.score_file import read_scores
-from trainless.bench.score_library import COUNTS, Evidence, column_of, places, truth
+from trainless.bench.score_library import COUNTS, ScoreLibrary, column_of, places, truth
 from trainless.bench.weighted_order import sample_of
 from trainless.core.ranks import average_ranks
 from trainless.core.task import Task
@@ -91,9 +91,9 @@ def half(tag: str, numbers: npt.NDArray[np.integer]) -> Mask:
     return np.array([zlib.crc32(f"{tag}/{number}".encode()) & 1 == 0 for number in numbers])
 
 
-def scored(evidence: Evidence, table: str, file: str, task: str, metric: str, **parameters: int) -> Any:
+def scored(library: ScoreLibrary, table: str, file: str, task: str, metric: str, **parameters: int) -> Any:
     """The rows of a table that a file scored: their truth, their scores, the rows and their place in the file."""
-    opened, stored = evidence.table(table), read_scores(evidence.folder / file)
+    opened, stored = library.table(table), read_scores(library.folder / file)
     rows = places(stored.archs, opened)
     known = rows >= 0
     rules = space(opened.space, **parameters)
@@ -114,31 +114,31 @@ def whole(population: Population, asked: Mapping[str, Mask], names: tuple[str, .
     return np.logical_and.reduce([*every, np.isfinite(population.truth)])
 
 
-def populations(evidence: Evidence) -> Iterator[Population]:
+def populations(library: ScoreLibrary) -> Iterator[Population]:
     """All populations."""
     needed = rankings[OURS].proxies
-    live = evidence.population("nb201", "no-dead-edges")
+    live = library.population("nb201", "no-dead-edges")
     for task in ("cifar10", "cifar100", "ImageNet16-120"):
-        nb201, _, rows, classes = scored(evidence, "nb201", "nb201_own.npz", task, "test")
+        nb201, _, rows, classes = scored(library, "nb201", "nb201_own.npz", task, "test")
         first = half("half", classes)
         yield nb201.within(f"NAS-Bench-201, half A, {task}", first & live[rows], tests=False)
         yield nb201.within(f"NAS-Bench-201, half B, {task}", ~first & live[rows])
         yield nb201.within(f"NAS-Bench-201, 9,445, {task}", live[rows])
         yield replace(nb201, title=f"NAS-Bench-201, all 15,625, {task}")
-    darts, asked, rows, _ = scored(evidence, "darts", "darts.npz", "cifar10", "valid", channels=16, cells=8)
+    darts, asked, rows, _ = scored(library, "darts", "darts.npz", "cifar10", "valid", channels=16, cells=8)
     complete = whole(darts, asked, needed)
-    seen = json.loads((evidence.folder / "seen.json").read_text(encoding="utf-8"))
+    seen = json.loads((library.folder / "seen.json").read_text(encoding="utf-8"))
     before = np.isin(rows, seen["darts"])
     chose = before & half("d", rows)
     yield common(darts, asked, "DARTS, half A", complete & chose, tests=False)
     yield common(darts, asked, "DARTS, half B", complete & before & ~chose)
     yield common(darts, asked, "DARTS, scored after the choice", complete & ~before)
-    full, asked, rows, _ = scored(evidence, "nb101", "nb101.npz", "cifar10", "valid")
+    full, asked, rows, _ = scored(library, "nb101", "nb101.npz", "cifar10", "valid")
     complete = whole(full, asked, needed)
     chose = np.isin(rows, seen["nb101"])
     yield common(full, asked, "NAS-Bench-101, full width", complete & chose, tests=False)
     yield common(full, asked, "NAS-Bench-101, full width, others", complete & ~chose)
-    thin, asked, rows, _ = scored(evidence, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=32)
+    thin, asked, rows, _ = scored(library, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=32)
     complete = whole(thin, asked, needed)
     chose, sampled = np.isin(rows, seen["nb101"]), np.isin(rows, seen["nb101_sampled"])
     yield common(thin, asked, "NAS-Bench-101, 32 channels", complete & chose, tests=False)
@@ -189,11 +189,11 @@ def judged(values: Floats, population: Population, draws: int) -> dict[str, floa
     return {name: round(float(one), 4) for name, one in {**found, "ndcg": ndcg(point, top)[0]}.items()}
 
 
-def study(evidence: Evidence, draws: int) -> dict[str, Any]:
+def study(library: ScoreLibrary, draws: int) -> dict[str, Any]:
     """Every figure of the page."""
     report: dict[str, Any] = {"populations": {}, "ablation": {}, "agreement": {}}
-    report["noise"] = without_data(evidence, draws)
-    for population in populations(evidence):
+    report["noise"] = without_data(library, draws)
+    for population in populations(library):
         boards = {}
         for name, ranking in candidates().items():
             values = value(ranking, population)
@@ -219,13 +219,13 @@ def study(evidence: Evidence, draws: int) -> dict[str, Any]:
     return report
 
 
-def without_data(evidence: Evidence, draws: int) -> dict[str, dict[str, Any]]:
+def without_data(library: ScoreLibrary, draws: int) -> dict[str, dict[str, Any]]:
     """The ranking on noise and on images, on the networks that were scored on both."""
     found = {}
-    live = evidence.population("nb201", "no-dead-edges")
+    live = library.population("nb201", "no-dead-edges")
     for task in ("cifar10", "cifar100", "ImageNet16-120"):
-        noise, asked, rows, _ = scored(evidence, "nb201", "nb201_without_data.npz", task, "test")
-        images, _, places_, _ = scored(evidence, "nb201", "nb201_own.npz", task, "test")
+        noise, asked, rows, _ = scored(library, "nb201", "nb201_without_data.npz", task, "test")
+        images, _, places_, _ = scored(library, "nb201", "nb201_own.npz", task, "test")
         both = whole(noise, asked, rankings[OURS].proxies)
         for title, mask in ((f"all, {task}", both), (f"no dead edges, {task}", both & live[rows])):
             same = np.isin(places_, rows[mask])
@@ -349,7 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--draws", type=int, default=1000)
     given = parser.parse_args()
-    report = study(Evidence(ROOT / "results"), given.draws)
+    report = study(ScoreLibrary(ROOT / "results"), given.draws)
     (ROOT / "benchmarks" / "results" / "ranking.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     draw(report)
     template = (ROOT / "benchmarks" / "ranking_page.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from trainless.bench.render import Page, render
-from trainless.bench.score_library import Evidence
+from trainless.bench.score_library import ScoreLibrary
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=0, help="runs of each search; 0 for the papers' numbers")
     given = parser.parse_args()
     page = Page(given.docs / "results.md", given.docs / "figures", given.draws, given.runs or None)
-    render(Evidence(given.results), page, lambda text: print(text, flush=True))
+    render(ScoreLibrary(given.results), page, lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

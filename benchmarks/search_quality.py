@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from trainless.bench.score_file import read_scores
-from trainless.bench.score_library import Column, Evidence, column_of, places
-from trainless.bench.simulation import Arena, Trace, bench_search, curve, simulate_runs
+from trainless.bench.score_library import ScoreColumn, ScoreLibrary, column_of, places
+from trainless.bench.simulation import Arena, SimulatedRun, bench_search, curve, simulate_runs
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
 from trainless.searchers.assisted import WarmUp, move_evolution, warm_evolution, warm_random
@@ -49,8 +49,8 @@ class Stored:
     """The table, and stored scores as functions of an arch, higher is better."""
 
     def __init__(self, results: Path) -> None:
-        self.evidence = Evidence(results)
-        self.table: Table = self.evidence.table("nb201")
+        self.library = ScoreLibrary(results)
+        self.table: Table = self.library.table("nb201")
         self.archs = [SPACE.parse(text) for text in self.table.archs]
         self._file = read_scores(results / "nb201_own.npz")
         self._rows = places(self._file.archs, self.table)
@@ -62,9 +62,9 @@ class Stored:
     def authors_epsilon(self, task: str) -> Proxy:
         """The scores of epsilon's authors; 6,399 networks have none, and for CIFAR-100 those of CIFAR-10 are taken."""
         of = "cifar10" if task == "cifar100" else task
-        return self._lookup(self.evidence.peers("epsilon", of, "epsilon", "nb201"))
+        return self._lookup(self.library.peers("epsilon", of, "epsilon", "nb201"))
 
-    def _lookup(self, column: Column) -> Proxy:
+    def _lookup(self, column: ScoreColumn) -> Proxy:
         signed = column.values.mean(axis=0) * (1 if column.higher_is_better else -1)
         return dict(zip(self.archs, signed.tolist(), strict=True)).__getitem__
 
@@ -130,7 +130,7 @@ def curves(stored: Stored, task: str, makers: dict[str, Callable[[int], Searcher
     return found
 
 
-def _seen(traces: Sequence[Trace], test: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _seen(traces: Sequence[SimulatedRun], test: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The mean over runs of the best test accuracy among the first so many: the papers' programs report this."""
     best = [np.maximum.accumulate(test[trace.rows]) for trace in traces]
     return np.mean([run[np.minimum(POINTS.astype(int), len(run)) - 1] for run in best], axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -12,15 +13,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trainless.bench.correlate import board, columns_of_csv, columns_of_sweep, open_columns
+from trainless.bench.correlate import PEER_COLUMNS, beside_peers, board, columns_of_csv, columns_of_sweep, open_columns
 from trainless.bench.export import to_csv
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.judge_proxy import Judged, judge_proxy
 from trainless.bench.plan import Plan
 from trainless.bench.score_file import ScoreFile
-from trainless.bench.score_library import Column, Evidence, Missing, places
+from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, places
 from trainless.bench.sheet import Interval, Share, Sheet, shown
-from trainless.bench.tables.table import Key, Table
+from trainless.bench.tables.table import ColumnKey, Table
 from trainless.core.errors import InputError
 from trainless.spaces.moves import arch_at
 from trainless.spaces.nb201 import NasBench201
@@ -32,7 +33,7 @@ ACCURACY = np.linspace(60, 94, len(ARCHS))
 
 @pytest.fixture
 def table() -> Table:
-    columns = {Key("cifar10", "test", 200): ACCURACY.copy()}
+    columns = {ColumnKey("cifar10", "test", 200): ACCURACY.copy()}
     return Table("toy", "nb201", ARCHS, {frozenset(columns): lambda: columns})
 
 
@@ -121,7 +122,7 @@ def test_a_sweep_of_canonical_networks_speaks_for_their_twins(tmp_path: Path, ta
 
 
 def test_too_few_networks_are_an_error() -> None:
-    column = Column(np.zeros((1, 40)), np.zeros(40, bool))
+    column = ScoreColumn(np.zeros((1, 40)), np.zeros(40, bool))
     with pytest.raises(InputError, match="0 networks of the population have scores"):
         board({"mine": column}, ACCURACY, np.full(40, True), title="t")
 
@@ -165,7 +166,7 @@ def scored(count: int, seeds: int = 1) -> tuple[np.ndarray, np.ndarray]:
 def test_every_statistic_is_listed_with_its_value_and_interval() -> None:
     count = 1200
     scores, accuracy = scored(count)
-    column = Column(scores, np.full(count, True))
+    column = ScoreColumn(scores, np.full(count, True))
     sheet = board({"mine": column}, accuracy, np.full(count, True), title="t", draws=50)
     (row,) = json.loads(sheet.json())["rows"]
     by_score, by_truth = np.argsort(-scores[0]), np.argsort(-accuracy)
@@ -203,7 +204,7 @@ def test_every_statistic_is_listed_with_its_value_and_interval() -> None:
 def test_unfolded_every_estimate_has_a_line_of_its_own() -> None:
     scores, accuracy = scored(150, seeds=2)
     scores[1, 7] = np.nan
-    sheet = board({"mine": Column(scores, np.full(150, True))}, accuracy, np.full(150, True), title="t", draws=10)
+    sheet = board({"mine": ScoreColumn(scores, np.full(150, True))}, accuracy, np.full(150, True), title="t", draws=10)
     lines = sheet.unfolded()
     assert lines.columns[3:] == ("coverage", "statistic", "value", "low", "high", "± std", "± over seeds")
     assert [line[4] for line in lines.rows] == [*STATISTICS, *STATISTICS]  # failures last, and out
@@ -222,7 +223,7 @@ def test_nearly_all_is_never_shown_as_all() -> None:
     assert shown(Share(9_999, 10_000)) == "9,999 of 10,000"
     scores, accuracy = scored(3000)
     scores[0, 5] = np.nan
-    sheet = board({"mine": Column(scores, np.full(3000, True))}, accuracy, np.full(3000, True), title="t", draws=0)
+    sheet = board({"mine": ScoreColumn(scores, np.full(3000, True))}, accuracy, np.full(3000, True), title="t", draws=0)
     assert "| mine | last | 1 | 2,999 of 3,000 |" in sheet.markdown()
     assert "2,999 of 3,000" in sheet.shortened().cells()[0]
     assert math.isnan(Share(0, 0).value)
@@ -237,7 +238,7 @@ def test_twins_are_counted_and_explained() -> None:
     own, accuracy, everything = len(canonical), np.linspace(60, 94, len(archs)), np.full(len(archs), True)
     notes = board(columns, accuracy, everything, title="t", draws=0).notes
     assert any(f"{own} of them were scored themselves; {len(archs) - own} have a twin's" in note for note in notes)
-    alone = {"mse": Column(columns["mse"].values, columns["mse"].asked)}
+    alone = {"mse": ScoreColumn(columns["mse"].values, columns["mse"].asked)}
     assert not any("twin" in note for note in board(alone, accuracy, everything, title="t", draws=0).notes)
 
 
@@ -256,10 +257,10 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
         "    'Number of parameters.'\n"
         "    return sum(tensor.numel() for tensor in p.weights.values())\n"
     )
-    evidence = Evidence(tmp_path / "none")
+    library = ScoreLibrary(tmp_path / "none")
     plan = Plan("", space_args="channels=4,cells=1", batch=8, task="noise:3x8x8:10")
     judged = judge_proxy(
-        evidence, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
+        library, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
     )
     rows = {row[0]: row for row in judged.sheet.rows}
     same = [repr(rows[name][4:]) for name in ("my_parameters", "params")]
@@ -267,28 +268,28 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
     assert set(rows) == {"my_parameters", "params", "snip"}
     assert judged.chosen.sum() == 12
     assert "Built-in scores were computed on the same networks and inputs (no scores of nb201" in judged.sheet.notes[3]
-    archs = evidence.table("nb201").archs
+    archs = library.table("nb201").archs
     full = {"space": "nb201(channels=16, cells=5)", "proxies": {"snip": {"higher_is_better": True}}}
     values = np.arange(len(archs), dtype=float)[:, None, None]
     codes = np.zeros(values.shape, np.uint16)
     ScoreFile(archs, ("snip",), (0,), values, codes, settings=full).write(tmp_path / "nb201.npz")
     options = {"sample": 12, "against": "snip", "plan": plan, "draws": 0}
-    stored = judge_proxy(Evidence(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", **options)
+    stored = judge_proxy(ScoreLibrary(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", **options)
     assert stored.sheet.notes[0] == (
         "NOT LIKE FOR LIKE: my_parameters was scored on nb201(channels=4, cells=1), the built-in proxies on"
         " nb201(channels=16, cells=5), whose scores are stored. --rescore scores them all on the same networks."
     )
-    again = judge_proxy(Evidence(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", rescore=True, **options)
+    again = judge_proxy(ScoreLibrary(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", rescore=True, **options)
     assert not any("NOT LIKE" in note for note in again.sheet.notes)
     found = [spearman_of_snip(each) for each in (judged, again, stored)]
     assert found[0] == found[1] != found[2]
     with pytest.raises(InputError, match="a sample of 3 was given"):
-        judge_proxy(evidence, f"{mine}:my_parameters", tmp_path / "x", sample=3)
+        judge_proxy(library, f"{mine}:my_parameters", tmp_path / "x", sample=3)
 
 
 def test_missing_scores_say_which(tmp_path: Path, data_dir: Path) -> None:
     with pytest.raises(Missing, match=r"nb201\.npz is not in"):
-        Evidence(tmp_path).ours("nb201", "snip")
+        ScoreLibrary(tmp_path).ours("nb201", "snip")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def test_where_picks_the_rows_that_are_meant(tmp_path: Path) -> None:
 
 
 def test_what_has_no_value_has_no_interval() -> None:
-    constant = Column(np.ones((1, 40)), np.ones(40, bool))
+    constant = ScoreColumn(np.ones((1, 40)), np.ones(40, bool))
     sheet = board({"same": constant}, np.arange(40.0), np.ones(40, bool), title="", draws=20)
     undefined = sheet.rows[0][sheet.columns.index("kendall")]
     assert isinstance(undefined, Interval)
@@ -327,7 +328,9 @@ def test_what_has_no_value_has_no_interval() -> None:
 def test_infinite_scores_are_failures_and_said_to_be() -> None:
     values = np.arange(40.0)[None]
     values[0, :3] = np.inf
-    sheet = board({"wild": Column(values, np.ones(40, bool))}, np.arange(40.0), np.ones(40, bool), title="", draws=5)
+    sheet = board(
+        {"wild": ScoreColumn(values, np.ones(40, bool))}, np.arange(40.0), np.ones(40, bool), title="", draws=5
+    )
     assert "wild: 3 infinite scores count as failures." in sheet.notes
     assert sheet.rows[0][sheet.columns.index("coverage")] == Share(37, 40)
 
@@ -345,3 +348,20 @@ def test_columns_and_files_that_cannot_be_meant_are_refused(tmp_path: Path, tabl
 
 def test_a_table_without_rows_keeps_its_head() -> None:
     assert Sheet("none", ("proxy", "networks"), ()).csv() == "proxy,networks\n"
+
+
+def test_theirs_is_what_their_file_says_and_sizes_agree(data_dir: Path) -> None:
+    """By scipy, from the files themselves."""
+    found = {(row[0], row[1]): dict(zip(PEER_COLUMNS, row, strict=True)) for row in beside_peers(ScoreLibrary()).rows}
+    with gzip.open(data_dir / "nb201/nb201_all.csv.gz", "rt") as file:
+        accuracy = {row["arch_str"]: row["ImageNet16-120_test_acc_200"] for row in csv.DictReader(file)}
+    with gzip.open(data_dir / "nb201/nb201_zc_suite_zero_9445.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["dataset"] == "ImageNet16-120"]
+    truth = np.array([float(accuracy[row["arch_str"]]) for row in rows])
+    for proxy in ("fisher", "snip"):
+        expected = stats.spearmanr([float(row[proxy]) for row in rows], truth).statistic
+        line = found[proxy, "ImageNet16-120"]
+        assert line["networks"] == 9445
+        np.testing.assert_allclose(line["theirs"], expected, atol=1e-6)
+    assert found["params", "cifar10"]["between"] > 0.999
+    assert found["synflow", "cifar10"]["between"] > 0.999

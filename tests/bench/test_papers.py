@@ -11,13 +11,23 @@ import pytest
 
 from trainless.bench.papers import compare, definitions, find
 from trainless.bench.papers.definition import TASKS, Where
-from trainless.bench.papers.fits import Forest, RidgeWeight, over_runs
-from trainless.bench.papers.sources import Absent, Against, Chance, Guided, Known, Ours, Ranked
+from trainless.bench.papers.sources import (
+    Absent,
+    Against,
+    Chance,
+    Forest,
+    Guided,
+    OurRanking,
+    Ours,
+    RidgeWeight,
+    TableColumn,
+    over_runs,
+)
 from trainless.bench.render import Page, render
 from trainless.bench.score_file import ScoreFile
-from trainless.bench.score_library import COUNTS, Evidence, Missing
-from trainless.bench.sheet import Share, joined
-from trainless.bench.statistics import MEANINGS, Estimate
+from trainless.bench.score_library import COUNTS, Missing, ScoreLibrary
+from trainless.bench.sheet import Interval, Share, joined
+from trainless.bench.statistics import MEANINGS
 from trainless.bench.tables import peer_scores, table
 from trainless.core.errors import UnknownName
 from trainless.core.task import Task
@@ -29,7 +39,7 @@ EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_Image
 
 
 @pytest.fixture(scope="module")
-def evidence(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+def library(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> ScoreLibrary:
     """Suite-Zero's scores as if they were ours, and noisy accuracies for the other proxies."""
     nb201 = table("nb201")
     suite = peer_scores("suite-zero", "cifar10")
@@ -48,7 +58,7 @@ def evidence(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Eviden
     codes = np.zeros(values.shape, np.uint16)
     file = ScoreFile(archs, names, (0,), values, codes, ms=np.ones(len(names)), settings={"proxies": about})
     file.write(folder / "nb201.npz")
-    return Evidence(folder)
+    return ScoreLibrary(folder)
 
 
 def test_every_definition_is_well_formed() -> None:
@@ -74,8 +84,8 @@ def test_published_figures_are_those_of_the_papers() -> None:
     assert [rows["GradSign"][task]["spearman"] for task in TASKS] == [0.765, 0.793, 0.783]
 
 
-def test_the_papers_are_run_on_the_scores_of_others(evidence: Evidence) -> None:
-    sheet = compare(definitions()["epsilon:headline"], evidence, draws=10)
+def test_the_papers_are_run_on_the_scores_of_others(library: ScoreLibrary) -> None:
+    sheet = compare(definitions()["epsilon:headline"], library, draws=10)
     rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
     theirs = next(
         row for row in rows if row["row"] == "epsilon, the authors' scores" and row["statistic"] == "spearman"
@@ -93,7 +103,7 @@ def test_the_papers_are_run_on_the_scores_of_others(evidence: Evidence) -> None:
 
 def test_a_missing_table_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINLESS_DATA", str(tmp_path))
-    sheets = [compare(each, Evidence(tmp_path), draws=0) for each in find("vkdnw")]
+    sheets = [compare(each, ScoreLibrary(tmp_path), draws=0) for each in find("vkdnw")]
     assert sum(len(sheet.rows) for sheet in sheets) > 165
     nb201 = {row[-1] for sheet in sheets for row in sheet.rows if "nb201" in str(row[-1])}
     assert nb201 <= {"no data here: no table nb201", "no data here: no stored scores of nb201"}
@@ -101,94 +111,96 @@ def test_a_missing_table_is_told_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert joined(sheets).count("nb201_all.csv.gz is not in the data directory") == 1
 
 
-def test_our_side_of_vkdnws_table_1_on_suite_zeros_scores(evidence: Evidence) -> None:
+def test_our_side_of_vkdnws_table_1_on_suite_zeros_scores(library: ScoreLibrary) -> None:
     where = Where(population="no-dead-edges", draws=0)
     found = {
-        proxy: Ours(proxy).answer(evidence, where).out["spearman"].value for proxy in ("synflow", "naswot", "jacov")
+        proxy: Ours(proxy).answer(library, where).out["spearman"].value for proxy in ("synflow", "naswot", "jacov")
     }
     assert found["synflow"] == pytest.approx(0.758, abs=0.06)
     assert found["naswot"] == pytest.approx(0.762, abs=0.06)
     assert found["jacov"] == pytest.approx(0.800, abs=0.06)
-    flops = Ours("flops").answer(evidence, where)
+    flops = Ours("flops").answer(library, where)
     assert flops.networks == 9_445
     assert flops.out["spearman"].value == pytest.approx(0.799, abs=0.002)
     assert flops.out["kendall"].value == pytest.approx(0.623, abs=0.002)
-    layers = Ours("layers").answer(evidence, where)
+    layers = Ours("layers").answer(library, where)
     assert layers.out["kendall"].value == pytest.approx(0.626, abs=0.002)
     assert layers.out["ndcg_1000"].value == pytest.approx(0.671, abs=0.01)
 
 
-def test_counts_are_what_the_proxies_count(evidence: Evidence) -> None:
+def test_counts_are_what_the_proxies_count(library: ScoreLibrary) -> None:
     space, rows = NasBench201(), [0, 77, 4242, 15624]
-    archs = [space.parse(evidence.table("nb201").archs[row]) for row in rows]
+    archs = [space.parse(library.table("nb201").archs[row]) for row in rows]
     scores = score((space, archs), 2, task=Task.noise((3, 32, 32), 10), proxies=COUNTS)
     for name in COUNTS:
-        np.testing.assert_array_equal(evidence.ours("nb201", name).values[0, rows], scores.column(name))
+        np.testing.assert_array_equal(library.ours("nb201", name).values[0, rows], scores.column(name))
 
 
-def test_chance_and_truth_are_the_population_and_its_best(evidence: Evidence) -> None:
+def test_chance_and_truth_are_the_population_and_its_best(library: ScoreLibrary) -> None:
     where = Where(draws=0)
-    accuracy = evidence.table("nb201").column("cifar10", "test")
-    chance = Chance().answer(evidence, where).out
+    accuracy = library.table("nb201").column("cifar10", "test")
+    chance = Chance().answer(library, where).out
     assert chance["best_of_100"].value == pytest.approx(accuracy.mean())
     assert chance["best_of_100_std"].value == pytest.approx(accuracy.std())
-    known = Known().answer(evidence, where).out
+    known = TableColumn().answer(library, where).out
     assert known["spearman"].value == pytest.approx(1)
     assert known["best_of_100"].value == pytest.approx(93.84, abs=0.05)  # GradSign, table 5.4: Optimal (N=100)
     with pytest.raises(Missing, match="nothing at all"):
-        Absent("nothing at all").answer(evidence, where)
+        Absent("nothing at all").answer(library, where)
 
 
-def test_rankings_and_correlations_between_proxies(evidence: Evidence) -> None:
+def test_rankings_and_correlations_between_proxies(library: ScoreLibrary) -> None:
     where = Where(population="no-dead-edges", draws=0)
-    single = Ours("naswot").answer(evidence, where).out["spearman"].value
-    ranked = Ranked("az-nas").answer(evidence, where)
+    single = Ours("naswot").answer(library, where).out["spearman"].value
+    ranked = OurRanking("az-nas").answer(library, where)
     assert ranked.networks == 9_445
     assert ranked.out["spearman"].value > 0.5
-    assert Against("naswot", "naswot").answer(evidence, where).out["spearman"].value == pytest.approx(1)
-    three = Ours("naswot").answer(evidence, dataclasses.replace(where, task="mean")).out["spearman"].value
+    assert Against("naswot", "naswot").answer(library, where).out["spearman"].value == pytest.approx(1)
+    three = Ours("naswot").answer(library, dataclasses.replace(where, task="mean")).out["spearman"].value
     places = [dataclasses.replace(where, task=task) for task in TASKS]
-    tasks = [Ours("naswot").answer(evidence, place).out["spearman"].value for place in places]
+    tasks = [Ours("naswot").answer(library, place).out["spearman"].value for place in places]
     assert three == pytest.approx(np.mean(tasks))
     assert tasks[0] == pytest.approx(single)
 
 
 @pytest.mark.slow
-def test_a_forest_of_structure_reaches_grafs_row(evidence: Evidence) -> None:
-    found = Forest(structure=True, repeats=1).answer(evidence, Where(population="no-dead-edges"))
+def test_a_forest_of_structure_reaches_grafs_row(library: ScoreLibrary) -> None:
+    found = Forest(structure=True, repeats=1).answer(library, Where(population="no-dead-edges"))
     assert found.networks == 9_445 - 1_024
     assert found.out["spearman"].value > 0.953 - 0.01
     assert found.out["kendall"].value > 0.820 - 0.01
 
 
 @pytest.mark.parametrize("searcher", ["teg_reinforce", "teg_evolution"])
-def test_a_guided_search_finds_better_than_chance(evidence: Evidence, searcher: str) -> None:
-    found = Guided(searcher, ("ntk_condition", "linear_regions"), runs=3).answer(evidence, Where())
-    assert found.out["mean"].value > evidence.table("nb201").column("cifar10", "test").mean()
+def test_a_guided_search_finds_better_than_chance(library: ScoreLibrary, searcher: str) -> None:
+    found = Guided(searcher, ("ntk_condition", "linear_regions"), runs=3).answer(library, Where())
+    assert found.out["mean"].value > library.table("nb201").column("cifar10", "test").mean()
     assert found.out["seconds"].value == pytest.approx(2e-3 * (500 if searcher == "teg_reinforce" else 1256))
 
 
-def test_ridge_weights_are_scaled_by_the_smallest(evidence: Evidence) -> None:
+def test_ridge_weights_are_scaled_by_the_smallest(library: ScoreLibrary) -> None:
     proxies = ("length", "loss_ntk", "loss_synflow", "zico")
-    weights = [RidgeWeight(proxies, name).answer(evidence, Where()).out["weight"].value for name in proxies]
+    weights = [RidgeWeight(proxies, name).answer(library, Where()).out["weight"].value for name in proxies]
     assert min(map(abs, weights)) == pytest.approx(1)
     assert all(np.isfinite(weights))
 
 
 def test_runs_are_joined_by_their_mean() -> None:
-    runs = [{"mean": Estimate(value, 0, 0, 0)} for value in (1.0, 3.0)]
+    runs = [{"mean": Interval(value, 0, 0)} for value in (1.0, 3.0)]
     assert over_runs(runs)["mean"].value == 2.0
     assert over_runs(runs)["mean"].seed_std == 1.0
 
 
-def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_results_is_rendered(
+    library: ScoreLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
     chosen = {name: definitions()[name] for name in ("epsilon:headline", "gradsign:table5.3")}
     monkeypatch.setattr("trainless.bench.render.definitions", lambda: chosen)
     boards = (("nb201", "cifar10", "test", "no-dead-edges"), ("darts", "cifar10", "valid", "all"))
     monkeypatch.setattr("trainless.bench.render.BOARDS", boards)
     said: list[str] = []
-    render(evidence, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
+    render(library, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
     text = (tmp_path / "results.md").read_text()
     assert "| naswot | last | 1 | 9,445 of 9,445 |" in text
     assert "no scores of darts are stored here" in text
@@ -198,18 +210,20 @@ def test_the_page_of_results_is_rendered(evidence: Evidence, tmp_path: Path, mon
     assert said[-1] == "gradsign:table5.3"
 
 
-def test_rows_with_options_read_a_sample_of_their_own_or_say_what_to_sweep(evidence: Evidence, tmp_path: Path) -> None:
+def test_rows_with_options_read_a_sample_of_their_own_or_say_what_to_sweep(
+    library: ScoreLibrary, tmp_path: Path
+) -> None:
     nb201 = table("nb201")
-    for path in evidence.folder.glob("*.npz"):
+    for path in library.folder.glob("*.npz"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    alive = np.flatnonzero(Evidence(tmp_path).population("nb201", "no-dead-edges"))
+    alive = np.flatnonzero(ScoreLibrary(tmp_path).population("nb201", "no-dead-edges"))
     rows = np.random.default_rng(0).permutation(alive)[:40]
     accuracy = nb201.column("ImageNet16-120", "test")[rows]
     name = "vkdnw/samples=64/tensors=8"
     codes = np.zeros((40, 1, 1), np.uint16)
     archs = tuple(nb201.archs[row] for row in rows)
     ScoreFile(archs, (name,), (0,), accuracy[:, None, None], codes, ms=np.ones(1)).write(tmp_path / "nb201_vkdnw.npz")
-    held = Evidence(tmp_path)
+    held = ScoreLibrary(tmp_path)
     assert name not in held.proxies("nb201")  # of a small sample: it does not narrow what is made of all proxies
     assert held.ours("nb201", name).asked.sum() == 40  # each class once
     found = {row.label: row.source for row in find("vkdnw:table7")[0].rows}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.render_search import OVERHEAD, PAGE, RESULTS, page
-from trainless.bench.simulation import Arena, Trace, curve, simulate, simulate_runs, summary
+from trainless.bench.simulation import Arena, SimulatedRun, curve, simulate, simulate_runs, summary
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.searchers.evolution import Evolution
@@ -135,7 +135,7 @@ def test_runs_are_reproducible_and_differ() -> None:
 
 def test_curve_is_the_value_of_the_best_so_far() -> None:
     arena = Arena([(0,), (1,), (2,)], np.array([1.0, 3.0, 2.0]), np.ones(3))
-    trace = Trace(np.array([2, 0, 1]), np.array([1.0, 2.0, 3.0]))
+    trace = SimulatedRun(np.array([2, 0, 1]), np.array([1.0, 2.0, 3.0]))
     value = np.array([10.0, 30.0, 20.0])
     got = curve([trace], arena, value, np.array([0.0, 1.0, 2.5, 3.0, 99.0]))
     np.testing.assert_array_equal(got, [[np.nan, 20.0, 20.0, 30.0, 30.0]])
@@ -152,7 +152,7 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match="needs a budget in evaluations or simulated seconds"):
         simulate(Scripted([]), arena, Budget(seconds=1.0))
     with pytest.raises(InputError, match="none of 1 runs evaluated anything"):
-        summary([Trace(np.array([], dtype=int), np.array([]))], arena, {})
+        summary([SimulatedRun(np.array([], dtype=int), np.array([]))], arena, {})
 
 
 def test_the_search_of_ten_thousand_spends_its_time_on_scoring() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import trainless as tl
-from trainless.bench.journal import Journal, Known, known_from, read_known
+from trainless.bench.journal import Journal, KnownScores, known_from, read_known
 from trainless.bench.plan import Plan, open_archs
 from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
@@ -266,7 +266,7 @@ def test_journal_columns_are_plain_csv(tmp_path: Path) -> None:
 
 
 def test_a_failure_of_the_machine_is_tried_again_and_one_of_the_arch_is_not() -> None:
-    known = Known()
+    known = KnownScores()
     known.add("a", "snip", 0, math.nan, "this machine failed: OutOfMemoryError: CUDA out of memory", math.nan)
     known.add("b", "snip", 0, math.nan, "no gradient reaches the weights", math.nan)
     assert known.missing("a", [("snip", 0)]) == [("snip", 0)]

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainless.bench.population import population
 from trainless.bench.tables import peer_scores, registry, table
 from trainless.bench.tables.files import DataFile, columns_of, read_columns
 from trainless.bench.tables.nb101 import hashed
 from trainless.bench.tables.nb201 import ATTACKS, DEVICES, TASKS
 from trainless.bench.tables.peers import PEERS
+from trainless.bench.tables.table import population
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.files import data_directory
 

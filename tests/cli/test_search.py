@@ -210,7 +210,7 @@ def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Pat
 )
 def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
     from trainless.bench.simulation import bench_search
-    from trainless.bench.tables.table import Key, Table
+    from trainless.bench.tables.table import ColumnKey, Table
     from trainless.searchers.stopping import Budget
     from trainless.spaces.moves import enumerate_archs
 
@@ -218,9 +218,9 @@ def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
     archs = list(enumerate_archs(space))
     worth = np.array([float(sum(arch)) for arch in archs])
     columns = {
-        Key("toy", "valid", 12): worth,
-        Key("toy", "test", 200): worth + 1,
-        Key("toy", "train_time", 12): np.ones(len(archs)),
+        ColumnKey("toy", "valid", 12): worth,
+        ColumnKey("toy", "test", 200): worth + 1,
+        ColumnKey("toy", "train_time", 12): np.ones(len(archs)),
     }
     table = Table("toy", "nb201", tuple(map(space.format, archs)), {frozenset(columns): lambda: columns})
     few = {"pool": 50, "keep": 8} if searcher.startswith("warm") else {}

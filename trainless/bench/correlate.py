@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainless.bench.correlation import spearman
 from trainless.bench.score_file import ScoreFile, read_scores
-from trainless.bench.score_library import Column, Evidence, column_of, places
+from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, places, truth
 from trainless.bench.sheet import Interval, Share, Sheet, Value
-from trainless.bench.statistics import MEANINGS, Estimate, Evaluation, evaluate_all
+from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
 from trainless.bench.tables import Table
+from trainless.bench.tables.peers import PEERS
+from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
 from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
@@ -28,7 +32,7 @@ LISTED = tuple(name for name in MEANINGS if not name.endswith("_std"))
 
 def columns_of_csv(
     path: str | os.PathLike[str], key: str, names: Sequence[str], table: Table, where: str = ""
-) -> dict[str, Column]:
+) -> dict[str, ScoreColumn]:
     """Columns of a CSV file with one row per arch, found by its number in the table or by its notation.
 
     Several rows of an arch are its seeds where the file has a column ``seed``, and refused where it has none. A row
@@ -87,7 +91,7 @@ def _rows(keys: pd.Series, key: str, table: Table) -> np.ndarray[tuple[int], np.
     return rows
 
 
-def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -> Column:
+def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -> ScoreColumn:
     import pandas as pd
 
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(np.float64)
@@ -98,10 +102,10 @@ def _column(values: pd.Series, rows: np.ndarray, seeds: np.ndarray, size: int) -
     for place, seed in enumerate(kinds):
         mine = seeds == seed
         table[place, rows[mine]], asked[place, rows[mine]] = numbers[mine], True
-    return Column(table, np.asarray(asked.all(axis=0)))
+    return ScoreColumn(table, np.asarray(asked.all(axis=0)))
 
 
-def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, Column]:
+def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dict[str, ScoreColumn]:
     """Columns of a sweep's file; an arch that is not there has its canonical twin's scores."""
     held = str(file.settings.get("space", table.space)).partition("(")[0]
     if held != table.space:
@@ -110,7 +114,7 @@ def columns_of_sweep(file: ScoreFile, names: Sequence[str], table: Table) -> dic
     return {name: column_of(file, name, rows, table) for name in names}
 
 
-def open_columns(path: str, column: str, key: str, table: Table, where: str = "") -> dict[str, Column]:
+def open_columns(path: str, column: str, key: str, table: Table, where: str = "") -> dict[str, ScoreColumn]:
     """Columns of a file: of a sweep's npz all or one, of a CSV file the ones that are named, with commas."""
     names = [name.strip() for name in column.split(",") if name.strip()]
     if Path(path).suffix == ".npz":
@@ -125,7 +129,7 @@ def open_columns(path: str, column: str, key: str, table: Table, where: str = ""
 
 
 def board(
-    columns: Mapping[str, Column],
+    columns: Mapping[str, ScoreColumn],
     accuracy: Floats,
     within: Mask,
     *,
@@ -178,19 +182,19 @@ def _row(one: Evaluation) -> tuple[Value, ...]:
     )
 
 
-def _cell(found: Mapping[str, Estimate], name: str, seeds: int) -> Interval:
+def _cell(found: Mapping[str, Interval], name: str, seeds: int) -> Interval:
     one, deviation = found[name], found.get(f"{name}_std")
     std = None if deviation is None else deviation.value
-    return Interval(one.value, one.low, one.high, std, one.seed_std if seeds > 1 else None)
+    return replace(one, std=std, seed_std=one.seed_std if seeds > 1 else None)
 
 
-def _infinite(columns: Mapping[str, Column], chosen: Mask) -> tuple[str, ...]:
+def _infinite(columns: Mapping[str, ScoreColumn], chosen: Mask) -> tuple[str, ...]:
     """Which columns have infinite scores."""
     counts = {name: int(np.isinf(column.values[:, chosen]).sum()) for name, column in columns.items()}
     return tuple(f"{name}: {count:,} infinite scores count as failures." for name, count in counts.items() if count)
 
 
-def _twins(columns: Iterable[Column], chosen: Mask) -> tuple[str, ...]:
+def _twins(columns: Iterable[ScoreColumn], chosen: Mask) -> tuple[str, ...]:
     """How many networks have a score that was not computed on themselves, and what that means."""
     found = [column.twins for column in columns if column.twins is not None]
     count = int((np.logical_or.reduce(found) & chosen).sum()) if found else 0
@@ -232,6 +236,37 @@ def meanings() -> tuple[str, ...]:
     return tuple(f"{name}: {MEANINGS[name]}{exact if f'{name}_std' in MEANINGS else ''}." for name in LISTED)
 
 
-def stored_columns(evidence: Evidence, table: str, names: Sequence[str] = ()) -> dict[str, Column]:
+def stored_columns(library: ScoreLibrary, table: str, names: Sequence[str] = ()) -> dict[str, ScoreColumn]:
     """Our stored scores of a table by these proxies, or all of them where none is named."""
-    return {name: evidence.ours(table, name) for name in names or evidence.proxies(table)}
+    return {name: library.ours(table, name) for name in names or library.proxies(table)}
+
+
+PEER, TABLE = "suite-zero", "nb201"
+TITLE = "Suite-Zero's published scores beside ours, network by network"
+PEER_COLUMNS = ("proxy", "task", "networks", "theirs", "ours", "between")
+MEANING = (
+    "Spearman's ρ with test accuracy of their scores and of ours on the networks that have both, and between the two."
+    " Where both programs agree and a paper's figure lies elsewhere, the paper's networks, accuracies or settings were"
+    " others."
+)
+
+
+def beside_peers(library: ScoreLibrary) -> Sheet:
+    """Each proxy that both have, on each task that the other has."""
+    rows = []
+    for task, columns in PEERS[PEER].columns.items():
+        accuracy = truth(library.table(TABLE), task, "test")
+        for proxy in columns:
+            try:
+                theirs = library.peers(PEER, task, proxy, TABLE).values[0]
+                ours = library.ours(TABLE, proxy).values.mean(axis=0)
+            except Missing:
+                continue
+            rows.append(_agreement(proxy, task, theirs, ours, accuracy))
+    return Sheet(TITLE, PEER_COLUMNS, tuple(rows), notes=(MEANING,))
+
+
+def _agreement(proxy: str, task: str, theirs: Floats, ours: Floats, accuracy: Floats) -> tuple[Value, ...]:
+    both = np.isfinite(theirs) & np.isfinite(ours) & np.isfinite(accuracy)
+    found = ((theirs, accuracy), (ours, accuracy), (theirs, ours))
+    return (proxy, task, int(both.sum()), *(float(spearman(sample_of(a[both], b[both]))[0]) for a, b in found))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.weighted_order import Counted, Floats, Order, Sample, added, order_of
+from trainless.bench.weighted_order import Floats, Order, Sample, WeightedOrder, added, order_of
 from trainless.core.types import Indices as Ints
 
 Signs: TypeAlias = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ def spearman(sample: Sample) -> Floats:
     return _ratio(_products(one, sample.by_score.sums(theirs)), np.sqrt(squares[0] * squares[1]))
 
 
-def _centred_ranks(by: Counted) -> Floats:
+def _centred_ranks(by: WeightedOrder) -> Floats:
     ranks = by.ends * 2
     ranks -= by.sizes
     ranks -= by.total
@@ -200,7 +200,7 @@ def ndcg(sample: Sample, top: int = 1000) -> Floats:
     return np.divide(found, ideal, out=np.full_like(found, np.nan), where=ideal > 0)
 
 
-def _discounted(by: Counted, gains: Floats, discounts: Floats) -> Floats:
+def _discounted(by: WeightedOrder, gains: Floats, discounts: Floats) -> Floats:
     """The sum of gains, each group's mean gain at each of its places among the first."""
     top = len(discounts) - 1
     groups = by.reach(top)
@@ -221,7 +221,7 @@ def top_hits(sample: Sample, count: int = 64, share: float = 0.05) -> Floats:
     return _caught(sample, np.minimum(count, sample.by_score.total), wanted)
 
 
-def _at_least(by: Counted, wanted: Floats) -> Floats:
+def _at_least(by: WeightedOrder, wanted: Floats) -> Floats:
     """How many networks are at least as good as the last one wanted."""
     groups = by.reach(wanted)
     return np.asarray(np.where(by.begins[:groups] < wanted, by.sizes[:groups], 0).sum(axis=0))

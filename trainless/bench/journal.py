@@ -42,11 +42,11 @@ class Journal:
 
 
 @dataclass
-class Known:
+class KnownScores:
     """What the journals of a folder hold, by proxy and seed, then arch.
 
     Example:
-        >>> known = Known()
+        >>> known = KnownScores()
         >>> known.add("a", "snip", 0, 1.5, "ok", 3.0)
         >>> known.missing("a", [("snip", 0), ("snip", 1)])
         [('snip', 1)]
@@ -85,7 +85,7 @@ class Known:
         return ScoreFile(tuple(archs), tuple(proxies), tuple(seeds), values, codes, tuple(reasons), ms)
 
 
-def known_from(file: ScoreFile) -> Known:
+def known_from(file: ScoreFile) -> KnownScores:
     """What a file of scores holds.
 
     Example:
@@ -93,7 +93,7 @@ def known_from(file: ScoreFile) -> Known:
         >>> known_from(scores).missing("a", [("snip", 0), ("snip", 1)])
         [('snip', 1)]
     """
-    known = Known()
+    known = KnownScores()
     for p, proxy in enumerate(file.proxies):
         for s, seed in enumerate(file.seeds):
             values, codes = file.values[:, p, s].tolist(), file.codes[:, p, s].tolist()
@@ -103,13 +103,13 @@ def known_from(file: ScoreFile) -> Known:
     return known
 
 
-def read_known(folder: str | os.PathLike[str]) -> Known:
+def read_known(folder: str | os.PathLike[str]) -> KnownScores:
     """A folder's ``scores.npz``, where there is one, and all complete rows of its journals.
 
     A last line that was cut short is left out.
     """
     merged = Path(folder) / "scores.npz"
-    known = known_from(read_scores(merged)) if merged.exists() else Known()
+    known = known_from(read_scores(merged)) if merged.exists() else KnownScores()
     for path in sorted(Path(folder).glob("journal-*.csv")):
         with undamaged(path, "delete it, and what it held is scored again"):
             text = path.read_text(encoding="utf-8")

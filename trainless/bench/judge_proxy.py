@@ -11,9 +11,9 @@ import numpy as np
 from trainless.bench.correlate import board, columns_of_sweep, stored_columns
 from trainless.bench.plan import Plan
 from trainless.bench.score_file import ScoreFile
-from trainless.bench.score_library import Column, Evidence, Missing, described, truth
+from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, described, truth
 from trainless.bench.sheet import Sheet
-from trainless.bench.sweep import Progress, sweep
+from trainless.bench.sweep import SweepProgress, sweep
 from trainless.core.errors import InputError
 from trainless.core.types import Mask
 from trainless.scoring.request import proxy_in_file, select
@@ -25,13 +25,13 @@ class Judged:
 
     sheet: Sheet
     name: str
-    column: Column
+    column: ScoreColumn
     accuracy: np.ndarray[tuple[int], np.dtype[np.float64]]
     chosen: Mask
 
 
 def judge_proxy(
-    evidence: Evidence,
+    library: ScoreLibrary,
     text: str,
     folder: Path,
     *,
@@ -44,7 +44,7 @@ def judge_proxy(
     rescore: bool = False,
     plan: Plan | None = None,
     draws: int = 1000,
-    report: Callable[[Progress], None] | None = None,
+    report: Callable[[SweepProgress], None] | None = None,
 ) -> Judged:
     """Score a sample of a table's networks by a new proxy and rank it among the built-in ones.
 
@@ -52,7 +52,7 @@ def judge_proxy(
     Stored ones are of networks in full size: where the new proxy sees smaller ones, the sheet says so.
 
     Args:
-        evidence: Tables and stored scores.
+        library: Tables and stored scores.
         text: The new proxy, ``file.py:name``.
         folder: Where the sweep is kept: given again, it resumes.
         table: The table.
@@ -66,15 +66,15 @@ def judge_proxy(
         draws: Bootstrap draws.
         report: Told of the sweep's progress.
     """
-    opened = evidence.table(table)
+    opened = library.table(table)
     mine = proxy_in_file(text).name
-    within = evidence.population(table, population)
+    within = library.population(table, population)
     accuracy = truth(opened, task, metric)
     if sample < 10:
         raise InputError(f"a sample of {sample} was given; expected at least 10 networks")
     rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[:sample]
     others = [proxy.name for proxy in select(against) if proxy.name != mine]
-    stored, note = _stored(evidence, table, rescore)
+    stored, note = _stored(library, table, rescore)
     folder.mkdir(parents=True, exist_ok=True)
     listed = folder / "archs.txt"
     listed.write_text("\n".join(opened.archs[row] for row in sorted(rows)), encoding="utf-8")
@@ -91,28 +91,28 @@ def judge_proxy(
     about = f"{table}, {task} {metric}, {len(rows)} networks ({population})"
     title = f"{mine} among {len(columns) - 1} built-in proxies: {about}"
     failed = [f"{count} networks have no {mine}: {reason}." for reason, count in file.failures(mine).items()]
-    stored_of = _sources(evidence, table, list(columns)[1:]) if stored else []
+    stored_of = _sources(library, table, list(columns)[1:]) if stored else []
     settings = [f"{mine}: {described(file)}.", *(f"{', '.join(held)}: {described(each)}." for each, held in stored_of)]
     sheet = board(columns, accuracy, chosen, title=title, draws=draws, notes=(note, *settings, *failed[:5]))
     sheet = replace(sheet, notes=(*_unlike(mine, file, [each for each, _ in stored_of]), *sheet.notes))
     return Judged(sheet, mine, computed[mine], accuracy, chosen)
 
 
-def _stored(evidence: Evidence, table: str, rescore: bool) -> tuple[dict[str, Column], str]:
+def _stored(library: ScoreLibrary, table: str, rescore: bool) -> tuple[dict[str, ScoreColumn], str]:
     """Stored scores by the built-in proxies, none where they are to be computed, and why."""
     if rescore:
         return {}, "Built-in scores were computed on the same networks and inputs."
     try:
-        return stored_columns(evidence, table), "Built-in scores are the stored ones, computed as follows."
+        return stored_columns(library, table), "Built-in scores are the stored ones, computed as follows."
     except Missing as missing:
         return {}, f"Built-in scores were computed on the same networks and inputs ({missing})."
 
 
-def _sources(evidence: Evidence, table: str, names: Sequence[str]) -> list[tuple[ScoreFile, list[str]]]:
+def _sources(library: ScoreLibrary, table: str, names: Sequence[str]) -> list[tuple[ScoreFile, list[str]]]:
     """The files that stored scores come from, each with the proxies that come from it."""
     found: dict[int, tuple[ScoreFile, list[str]]] = {}
     for name in names:
-        if (source := evidence.source(table, name)) is not None:
+        if (source := library.source(table, name)) is not None:
             found.setdefault(id(source), (source, []))[1].append(name)
     return list(found.values())
 

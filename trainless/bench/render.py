@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trainless.bench.correlate import board, meanings, stored_columns
-from trainless.bench.cross_check import beside_peers
+from trainless.bench.correlate import beside_peers, board, meanings, stored_columns
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.papers import compare, definitions, differs
-from trainless.bench.score_library import COUNTS, Column, Evidence, Missing, truth
+from trainless.bench.score_library import COUNTS, Missing, ScoreColumn, ScoreLibrary, truth
 from trainless.bench.sheet import Interval, Sheet, Value, shown
 from trainless.rankings import registry as rankings
 
@@ -51,15 +50,15 @@ class Page:
         return f"![{text}]({path.relative_to(self.path.parent).as_posix()})"
 
 
-def render(evidence: Evidence, page: Page, say: Say) -> None:
+def render(library: ScoreLibrary, page: Page, say: Say) -> None:
     """Write the page and its pictures from the stored scores."""
-    parts = ["# Results", INTRODUCTION, *_environment(evidence)]
-    parts += ["## Leaderboards", "\n".join(f"- {line}" for line in meanings()), *_boards(evidence, page, say)]
+    parts = ["# Results", INTRODUCTION, *_environment(library)]
+    parts += ["## Leaderboards", "\n".join(f"- {line}" for line in meanings()), *_boards(library, page, say)]
     sheets = []
     for name, definition in definitions().items():
         say(name)
-        sheets.append(compare(definition, evidence, draws=min(page.draws, 200), runs=page.runs))
-    parts += ["## Another program beside ours", *_beside_peers(evidence)]
+        sheets.append(compare(definition, library, draws=min(page.draws, 200), runs=page.runs))
+    parts += ["## Another program beside ours", *_beside_peers(library)]
     parts += ["## Published tables beside ours", READING, *_differences(sheets, page)]
     parts += [part for sheet in sheets for part in (f"### {sheet.title}", _pivoted(sheet), *sheet.notes[1:])]
     page.path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,27 +77,27 @@ READING = (
 )
 
 
-def _environment(evidence: Evidence) -> Iterator[str]:
+def _environment(library: ScoreLibrary) -> Iterator[str]:
     for table in dict.fromkeys(table for table, *_ in BOARDS):
         try:
-            yield "\n".join(f"- `{table}`: {line}." for line in evidence.describe(table))
+            yield "\n".join(f"- `{table}`: {line}." for line in library.describe(table))
         except Missing as missing:
             yield f"- `{table}`: {missing}."
-    notes = evidence.folder / "notes.md"
+    notes = library.folder / "notes.md"
     if notes.is_file():
         yield notes.read_text(encoding="utf-8").strip()
 
 
-def _boards(evidence: Evidence, page: Page, say: Say) -> Iterator[str]:
+def _boards(library: ScoreLibrary, page: Page, say: Say) -> Iterator[str]:
     for table, task, metric, population in BOARDS:
         title = f"{table}, {task} {metric} accuracy, {population}"
         say(title)
         try:
-            columns, left = _with_rankings(evidence, table, population)
+            columns, left = _with_rankings(library, table, population)
             sheet = board(
                 columns,
-                truth(evidence.table(table), task, metric),
-                evidence.population(table, population),
+                truth(library.table(table), task, metric),
+                library.population(table, population),
                 title=title,
                 draws=page.draws,
                 notes=left,
@@ -109,16 +108,16 @@ def _boards(evidence: Evidence, page: Page, say: Say) -> Iterator[str]:
         yield sheet.markdown()
         if population != "all" or table != "nb201":
             yield _bars(sheet, page, f"{table}-{task}".lower())
-    yield from _scatters(evidence, page)
+    yield from _scatters(library, page)
 
 
-def _with_rankings(evidence: Evidence, table: str, population: str) -> tuple[dict[str, Column], list[str]]:
+def _with_rankings(library: ScoreLibrary, table: str, population: str) -> tuple[dict[str, ScoreColumn], list[str]]:
     """All stored proxies that cover the population, the published rankings of them, and what is left out."""
-    columns = stored_columns(evidence, table)
-    within = evidence.population(table, population)
+    columns = stored_columns(library, table)
+    within = library.population(table, population)
     for name in rankings.names():
         try:
-            columns[f"*{name}*"] = evidence.ranked(table, rankings[name], within)
+            columns[f"*{name}*"] = library.ranked(table, rankings[name], within)
         except Missing:
             continue
     counts = {name: int((column.asked & within).sum()) for name, column in columns.items()}
@@ -140,12 +139,12 @@ def _bars(sheet: Sheet, page: Page, name: str) -> str:
     return page.picture(path, f"Spearman's ρ of each proxy and ranking: {sheet.title}")
 
 
-def _scatters(evidence: Evidence, page: Page) -> Iterator[str]:
+def _scatters(library: ScoreLibrary, page: Page) -> Iterator[str]:
     try:
-        table = evidence.table("nb201")
-        within = evidence.population("nb201", "no-dead-edges")
-        column = evidence.ranked("nb201", rankings["vkdnw-agg"], within)
-        epsilon = evidence.peers("epsilon", "cifar10", "epsilon", "nb201")
+        table = library.table("nb201")
+        within = library.population("nb201", "no-dead-edges")
+        column = library.ranked("nb201", rankings["vkdnw-agg"], within)
+        epsilon = library.peers("epsilon", "cifar10", "epsilon", "nb201")
     except Missing as missing:
         yield f"No scatter plots: {missing}."
         return
@@ -161,9 +160,9 @@ def _scatters(evidence: Evidence, page: Page) -> Iterator[str]:
         yield page.picture(path, f"CIFAR-10 test accuracy against the rank by {name}")
 
 
-def _beside_peers(evidence: Evidence) -> Iterator[str]:
+def _beside_peers(library: ScoreLibrary) -> Iterator[str]:
     try:
-        yield beside_peers(evidence).markdown()
+        yield beside_peers(library).markdown()
     except Missing as missing:
         yield f"{missing}."
 

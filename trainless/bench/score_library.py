@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 import trainless
-from trainless.bench.population import population
 from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.tables import Table, peer_scores
 from trainless.bench.tables import table as open_table
+from trainless.bench.tables.table import population
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
@@ -37,7 +37,7 @@ def results_directory() -> Path:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ScoreColumn:
     """Scores of a table's networks.
 
     Args:
@@ -66,7 +66,7 @@ class Missing(Exception):
         self.brief = brief or message
 
 
-class Evidence:
+class ScoreLibrary:
     """Tables and scores, each read once.
 
     Args:
@@ -76,7 +76,7 @@ class Evidence:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or results_directory()
 
-    @functools.cache  # noqa: B019 - lives as long as the evidence is looked at
+    @functools.cache  # noqa: B019 - lives as long as the library is looked at
     def table(self, name: str) -> Table:
         """A table."""
         try:
@@ -128,18 +128,18 @@ class Evidence:
         """Whether a file holds fewer than half as many networks as another one of the table."""
         return 2 * len(file.archs) < max(len(each.archs) for each, _ in self.stored(table))
 
-    def ours(self, table: str, proxy: str) -> Column:
+    def ours(self, table: str, proxy: str) -> ScoreColumn:
         """Our scores by a proxy, one row per seed; parameters, FLOPs and layers are counted from shapes.
 
         Of a small sample of classes the first of twins counts, so that a class with many does not rule it.
         """
         file = self.source(table, proxy)
         if file is None:
-            return Column(self._counts(table)[COUNTS.index(proxy)][None], np.full(len(self.table(table)), True))
+            return ScoreColumn(self._counts(table)[COUNTS.index(proxy)][None], np.full(len(self.table(table)), True))
         rows = next(rows for each, rows in self.stored(table) if each is file)
         return column_of(file, proxy, _once(rows) if self._small(table, file) else rows, self.table(table))
 
-    def of_file(self, table: str, name: str, proxy: str) -> Column:
+    def of_file(self, table: str, name: str, proxy: str) -> ScoreColumn:
         """Our scores by a proxy in a file of its own, where a setting is not that of the other scores.
 
         A sample of canonical classes: of twins the first counts, so that a class with many does not rule the sample.
@@ -168,7 +168,7 @@ class Evidence:
         found = [count(rules.parse(arch)) for arch in opened.archs]
         return np.array([[getattr(each, name) for each in found] for name in COUNTS], np.float64)
 
-    def peers(self, name: str, task: str, proxy: str, table: str) -> Column:
+    def peers(self, name: str, task: str, proxy: str, table: str) -> ScoreColumn:
         """What others published."""
         try:
             found = peer_scores(name, task)[proxy]
@@ -179,9 +179,9 @@ class Evidence:
         known = [place for place, arch in enumerate(found.index) if _has(opened, arch)]
         rows = opened.rows(found.index[known])
         values[rows], asked[rows] = found.to_numpy()[known], True
-        return Column(values[None], asked)
+        return ScoreColumn(values[None], asked)
 
-    def ranked(self, table: str, ranking: Ranking, within: Mask, file: str = "") -> Column:
+    def ranked(self, table: str, ranking: Ranking, within: Mask, file: str = "") -> ScoreColumn:
         """Our scores, all but counts from a file of their own where one is named, combined by a ranking.
 
         It is relative to the networks within.
@@ -193,9 +193,9 @@ class Evidence:
         values = np.full((seeds, len(within)), np.nan)
         for seed in range(seeds):
             values[seed, rows] = ranking(self._scores(table, ranking.proxies, seed, rows.tobytes(), file))
-        return Column(np.where(np.isneginf(values), np.nan, values), asked)
+        return ScoreColumn(np.where(np.isneginf(values), np.nan, values), asked)
 
-    def _column(self, table: str, proxy: str, file: str) -> Column:
+    def _column(self, table: str, proxy: str, file: str) -> ScoreColumn:
         return self.of_file(table, file, proxy) if file and proxy not in COUNTS else self.ours(table, proxy)
 
     def _scores(self, table: str, proxies: Sequence[str], seed: int, rows: bytes, file: str) -> Scores:
@@ -225,14 +225,14 @@ def described(file: ScoreFile) -> str:
     )
 
 
-def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp], table: Table | None = None) -> Column:
+def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp], table: Table | None = None) -> ScoreColumn:
     """A proxy's scores of a table's rows, given the place of each row in the file; with the table, which are twins'."""
     at = [file.seeds.index(seed) for seed in file.seeds_of(proxy)] or [0]
     place = file.proxies.index(proxy)
     values = np.where(rows >= 0, file.values[:, place][:, at].T.astype(np.float64)[:, rows], np.nan)
     asked = (rows >= 0) & (file.codes[:, place][:, at] != 1).all(axis=1)[rows]
     twins = None if table is None else asked & (np.array(table.archs) != np.array(file.archs)[rows])
-    return Column(values, asked, file.higher_is_better(proxy), twins)
+    return ScoreColumn(values, asked, file.higher_is_better(proxy), twins)
 
 
 def _once(rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -252,8 +252,8 @@ def truth(table: Table, task: str, metric: str, fidelity: int | None = None) -> 
     """A column of a table turned so that higher is better.
 
     Example:
-        >>> from trainless.bench.tables.table import Key
-        >>> columns = {Key("toy", "perplexity", 9): np.array([80.0, 90.0])}
+        >>> from trainless.bench.tables.table import ColumnKey
+        >>> columns = {ColumnKey("toy", "perplexity", 9): np.array([80.0, 90.0])}
         >>> truth(Table("toy", "letters", ("a", "b"), {frozenset(columns): lambda: columns}), "toy", "perplexity")
         array([-80., -90.])
     """

@@ -28,8 +28,8 @@ class Interval:
     """
 
     value: float
-    low: float
-    high: float
+    low: float = math.nan
+    high: float = math.nan
     std: float | None = None
     seed_std: float | None = None
 

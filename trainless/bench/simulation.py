@@ -63,7 +63,7 @@ class Arena:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class SimulatedRun:
     """One simulated run: the evaluated rows in order, and the simulated seconds after each."""
 
     rows: Indices
@@ -78,7 +78,7 @@ class Trace:
         return int(known[np.argmax(signal[known])])
 
 
-def simulate(searcher: Searcher, arena: Arena, budget: Budget) -> Trace:
+def simulate(searcher: Searcher, arena: Arena, budget: Budget) -> SimulatedRun:
     """Run one searcher against a table.
 
     Proposals are evaluated one after the other. An evaluation that would overrun the budget ends the run and does not
@@ -112,17 +112,17 @@ def simulate(searcher: Searcher, arena: Arena, budget: Budget) -> Trace:
             value, cost = evaluations[row]
             spent += cost
             if spent > time_limit or len(rows) >= count_limit:
-                return Trace(np.array(rows, dtype=np.intp), np.array(seconds))
+                return SimulatedRun(np.array(rows, dtype=np.intp), np.array(seconds))
             rows.append(row)
             seconds.append(spent)
             told.append(value)
         searcher.tell(Told.of(proposals, told))
-    return Trace(np.array(rows, dtype=np.intp), np.array(seconds))
+    return SimulatedRun(np.array(rows, dtype=np.intp), np.array(seconds))
 
 
 def simulate_runs(
     make: Callable[[int], Searcher], arena: Arena, budget: Budget, runs: int, *, seed: int = 0
-) -> list[Trace]:
+) -> list[SimulatedRun]:
     """Independent runs; ``make`` gets a seed of its own for each.
 
     Example:
@@ -140,12 +140,12 @@ def simulate_runs(
     return [simulate(make(one), arena, budget) for one in seeds]
 
 
-def summary(traces: Sequence[Trace], arena: Arena, report: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+def summary(traces: Sequence[SimulatedRun], arena: Arena, report: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
     """Mean and deviation over runs of what the chosen archs are worth, for each reported column.
 
     Example:
         >>> arena = Arena([(0,), (1,)], np.array([1.0, 2.0]), np.ones(2))
-        >>> trace = Trace(np.array([0, 1]), np.array([1.0, 2.0]))
+        >>> trace = SimulatedRun(np.array([0, 1]), np.array([1.0, 2.0]))
         >>> summary([trace], arena, {"test": np.array([90.0, 91.0])})
         {'test': {'mean': 91.0, 'std': 0.0}}
     """
@@ -158,12 +158,12 @@ def summary(traces: Sequence[Trace], arena: Arena, report: Mapping[str, Floats])
     }
 
 
-def curve(traces: Sequence[Trace], arena: Arena, column: Floats, times: Floats) -> Floats:
+def curve(traces: Sequence[SimulatedRun], arena: Arena, column: Floats, times: Floats) -> Floats:
     """Runs × times: what the best arch known at each time is worth; NaN before the first evaluation ends.
 
     Example:
         >>> arena = Arena([(0,), (1,)], np.array([1.0, 2.0]), np.ones(2))
-        >>> trace = Trace(np.array([0, 1]), np.array([1.0, 2.0]))
+        >>> trace = SimulatedRun(np.array([0, 1]), np.array([1.0, 2.0]))
         >>> curve([trace], arena, np.array([90.0, 91.0]), np.array([0.5, 1.0, 3.0])).tolist()
         [[nan, 90.0, 91.0]]
     """

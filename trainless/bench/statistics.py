@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.bench.correlation import at_top, best_of, kendall, ndcg, regret, spearman, top_hits, top_overlap
+from trainless.bench.sheet import Interval
 from trainless.bench.weighted_order import Floats, Sample, sample_of
 from trainless.core.errors import InputError
 
@@ -66,16 +67,6 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A statistic: its mean over seeds, its bootstrap interval and its deviation over seeds."""
-
-    value: float
-    low: float
-    high: float
-    seed_std: float
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """The statistics of one column of scores on one population.
 
@@ -95,7 +86,7 @@ class Evaluation:
     scored: int
     seeds: int
     draws: int
-    statistics: Mapping[str, Estimate]
+    statistics: Mapping[str, Interval]
 
     @property
     def asked(self) -> int:
@@ -249,7 +240,7 @@ def _column(row: Floats, truth: Floats, weights: npt.NDArray[np.uint8]) -> dict[
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _estimates(runs: Iterable[Mapping[str, Floats]], level: float) -> dict[str, Estimate]:
+def _estimates(runs: Iterable[Mapping[str, Floats]], level: float) -> dict[str, Interval]:
     """Join the seeds: the first draw of each is the statistic itself."""
     seeds = list(runs)
     found = {}
@@ -259,5 +250,5 @@ def _estimates(runs: Iterable[Mapping[str, Floats]], level: float) -> dict[str, 
         drawn = drawn[np.isfinite(drawn) & np.isfinite(values.mean())]  # what has no value has no interval
         tails = [(1 - level) / 2, (1 + level) / 2]
         low, high = np.quantile(drawn, tails).tolist() if len(drawn) else (np.nan, np.nan)
-        found[name] = Estimate(float(values.mean()), low, high, float(values.std()))
+        found[name] = Interval(float(values.mean()), low, high, seed_std=float(values.std()))
     return found

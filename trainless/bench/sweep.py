@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from trainless.bench.crew import Crew
-from trainless.bench.journal import Known, read_known
+from trainless.bench.journal import KnownScores, read_known
 from trainless.bench.plan import Plan, open_archs
 from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.core.errors import InputError, TrainlessError
@@ -44,7 +44,7 @@ TICK = 10.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """How far a sweep is: archs done in this run and in all, how many there are, and archs per second."""
 
     done: int
@@ -53,7 +53,7 @@ class Progress:
     rate: float
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[SweepProgress], None]
 
 
 def sweep(
@@ -97,7 +97,7 @@ def sweep(
 
     def tell(done: int, rate: float) -> None:
         if report is not None:
-            report(Progress(before + done, total, time.monotonic() - started, rate))
+            report(SweepProgress(before + done, total, time.monotonic() - started, rate))
 
     with one_interrupt(notice) as stopping:
         run = _run(plan, jobs, started + plan.limit_s, tell, tick, stopping)
@@ -201,7 +201,7 @@ def _append(folder: Path, run: dict[str, Any]) -> None:
 
 
 def _merged(
-    known: Known, archs: list[str], proxies: Sequence[Proxy], plan: Plan, space: Space, task: Task
+    known: KnownScores, archs: list[str], proxies: Sequence[Proxy], plan: Plan, space: Space, task: Task
 ) -> ScoreFile:
     """Everything that the folder holds: earlier runs may have had other proxies and seeds."""
     names = dict.fromkeys([*(proxy.name for proxy in proxies), *(name for name, _ in known.values)])
@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _say(progress: Progress) -> None:
+def _say(progress: SweepProgress) -> None:
     sys.stdout.write(
         f"{progress.seconds:6.0f} s  {progress.done}/{progress.total} archs  {progress.rate:.2f} archs/s\n"
     )

@@ -73,7 +73,7 @@ def order_of(values: Floats) -> Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class WeightedOrder:
     """An order in which every network is there ``weights[network, draw]`` times."""
 
     order: Order
@@ -181,14 +181,14 @@ class Sample:
     weights: Floats
 
     @cached_property
-    def by_score(self) -> Counted:
+    def by_score(self) -> WeightedOrder:
         """The networks by their scores."""
-        return Counted(self.scores, self.weights)
+        return WeightedOrder(self.scores, self.weights)
 
     @cached_property
-    def by_truth(self) -> Counted:
+    def by_truth(self) -> WeightedOrder:
         """The networks by their accuracies."""
-        return Counted(self.truth, self.weights)
+        return WeightedOrder(self.truth, self.weights)
 
 
 def sample_of(scores: Floats, accuracy: Floats, weights: Floats | None = None) -> Sample:

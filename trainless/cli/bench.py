@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainless.bench.plan import Plan
     from trainless.bench.score_file import ScoreFile
-    from trainless.bench.sweep import Progress
+    from trainless.bench.sweep import SweepProgress
 
 bench = typer.Typer(help="Measure proxies, rankings and search methods against tables.", no_args_is_help=True)
 bench.command("search")(bench_search)
@@ -127,14 +127,14 @@ class _bar:  # noqa: N801 - used as a function
         self._bar = Progress(*columns, TextColumn("{task.fields[rate]}"), console=Console(stderr=True))
         self._row = self._bar.add_task(title, total=None, rate="")
 
-    def __enter__(self) -> Callable[[Progress], None]:
+    def __enter__(self) -> Callable[[SweepProgress], None]:
         self._bar.start()
         return self._follow
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def _follow(self, progress: Progress) -> None:
+    def _follow(self, progress: SweepProgress) -> None:
         rate = f"{progress.rate:.1f} networks/s"
         self._bar.update(self._row, completed=progress.done, total=progress.total, rate=rate)
 
@@ -188,15 +188,15 @@ def correlate(
     from trainless.bench.figures import scatter
     from trainless.bench.judge_proxy import judge_proxy
     from trainless.bench.plan import Plan
-    from trainless.bench.score_library import Evidence, Missing, truth
+    from trainless.bench.score_library import Missing, ScoreLibrary, truth
     from trainless.cli.sheets import show
     from trainless.core.errors import InputError
 
     if bool(scores) == bool(proxy):
         raise InputError("expected either --scores FILE or --proxy FILE.py:NAME, one of them")
-    evidence = Evidence()
+    library = ScoreLibrary()
     try:
-        opened = evidence.table(table)
+        opened = library.table(table)
     except Missing as missing:
         raise InputError(str(missing)) from missing
     if proxy:
@@ -205,7 +205,7 @@ def correlate(
         )
         with TemporaryDirectory() as temporary, _bar("scoring") as report:
             judged = judge_proxy(
-                *(evidence, proxy, Path(out or temporary)),
+                *(library, proxy, Path(out or temporary)),
                 table=table, task=task, metric=metric, population=population, sample=sample, against=against,
                 rescore=rescore, plan=plan, draws=draws, report=report,
             )  # fmt: skip
@@ -215,7 +215,7 @@ def correlate(
         columns = open_columns(scores, column, key, opened, where)
         if lower_is_better:
             columns = {name: replace(each, higher_is_better=False) for name, each in columns.items()}
-        accuracy, within = truth(opened, task, metric), evidence.population(table, population)
+        accuracy, within = truth(opened, task, metric), library.population(table, population)
         title = f"{Path(scores).name}: {table}, {task} {metric}, {population}"
         sheet = board(columns, accuracy, within, title=title, draws=draws)
         name, shown = next(iter(columns.items()))
@@ -257,11 +257,11 @@ def paper(
     from pathlib import Path
 
     from trainless.bench.papers import compare, find
-    from trainless.bench.score_library import Evidence
+    from trainless.bench.score_library import ScoreLibrary
     from trainless.cli.sheets import show
 
-    evidence = Evidence(Path(results) if results else None)
-    sheets = [compare(each, evidence, draws=draws, runs=runs or None) for each in find(name)]
+    library = ScoreLibrary(Path(results) if results else None)
+    sheets = [compare(each, library, draws=draws, runs=runs or None) for each in find(name)]
     show(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=as_csv)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Iterator, Sequence
 
 from trainless.bench.papers.definition import Answer, Definition, Figures
-from trainless.bench.score_library import Evidence, Missing
+from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.bench.sheet import Sheet, Value
 from trainless.core.errors import UnknownName
 
-MODULES = ("teacup", "epsilon", "gradsign", "teg", "vkdnw")
 COLUMNS = (
     *("row", "task", "metric", "statistic", "published", "ours", "difference", "low", "high", "failures last"),
     *("coverage", "networks", "runs", "note"),
@@ -26,8 +24,9 @@ def definitions() -> dict[str, Definition]:
         >>> definitions()["vkdnw:table1"].where.population
         'no-dead-edges'
     """
-    modules = [importlib.import_module(f"trainless.bench.papers.{name}") for name in MODULES]
-    return {each.name: each for module in modules for each in module.DEFINITIONS}
+    from trainless.bench.papers import epsilon, gradsign, teacup, teg, vkdnw
+
+    return {each.name: each for paper in (teacup, epsilon, gradsign, teg, vkdnw) for each in paper.DEFINITIONS}
 
 
 def find(text: str) -> list[Definition]:
@@ -46,17 +45,17 @@ def find(text: str) -> list[Definition]:
     return chosen
 
 
-def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, runs: int | None = None) -> Sheet:
+def compare(definition: Definition, library: ScoreLibrary, *, draws: int = 200, runs: int | None = None) -> Sheet:
     """Published figures and ours, side by side.
 
     Args:
         definition: The published table.
-        evidence: Where our figures come from.
+        library: Where our figures come from.
         draws: Bootstrap draws behind the intervals.
         runs: Runs of each search; the paper's number where it is None.
     """
     lacking: dict[str, None] = {}
-    rows = [row for figures in definition.rows for row in _rows(definition, figures, evidence, draws, runs, lacking)]
+    rows = [row for figures in definition.rows for row in _rows(definition, figures, library, draws, runs, lacking)]
     absent = sum(row[5] is None for row in rows)
     notes = (
         "ours: failures left out, as the papers do; failures last: ranked last and counted. low and high: 95 %"
@@ -64,7 +63,7 @@ def compare(definition: Definition, evidence: Evidence, *, draws: int = 200, run
         *((f"{absent} of {len(rows)} figures have no data here; the note says why.",) if absent else ()),
         *(f"No data here: {each}." for each in lacking),
         *definition.notes,
-        *_stored(definition, evidence),
+        *_stored(definition, library),
     )
     counted = ("failures last",) if any(differs(row) for row in rows) else ()
     return Sheet(definition.title, COLUMNS, tuple(rows), notes, (*BRIEF, *counted))
@@ -81,9 +80,9 @@ def differs(row: Sequence[Value]) -> bool:
     return isinstance(ours, float) and isinstance(last, float) and abs(ours - last) > 0.01
 
 
-def _stored(definition: Definition, evidence: Evidence) -> tuple[str, ...]:
+def _stored(definition: Definition, library: ScoreLibrary) -> tuple[str, ...]:
     try:
-        return tuple(f"Our scores: {line}." for line in evidence.describe(definition.where.table))
+        return tuple(f"Our scores: {line}." for line in library.describe(definition.where.table))
     except Missing:
         return ()
 
@@ -91,7 +90,7 @@ def _stored(definition: Definition, evidence: Evidence) -> tuple[str, ...]:
 def _rows(
     definition: Definition,
     figures: Figures,
-    evidence: Evidence,
+    library: ScoreLibrary,
     draws: int,
     runs: int | None,
     lacking: dict[str, None],
@@ -107,7 +106,7 @@ def _rows(
         )
         about = (figures.label, task, where.metric)
         try:
-            answer = figures.source.answer(evidence, where)
+            answer = figures.source.answer(library, where)
         except Missing as missing:
             if missing.brief != str(missing):
                 lacking[str(missing)] = None

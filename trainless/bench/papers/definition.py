@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trainless.bench.score_library import Evidence
-from trainless.bench.sheet import Share
-from trainless.bench.statistics import Estimate
+from trainless.bench.score_library import ScoreLibrary
+from trainless.bench.sheet import Interval, Share
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,17 @@ class Answer:
         seeds: Number of seeds or runs.
     """
 
-    out: Mapping[str, Estimate]
-    last: Mapping[str, Estimate]
+    out: Mapping[str, Interval]
+    last: Mapping[str, Interval]
     networks: int
     coverage: Share
     seeds: int
 
 
-class Source(Protocol):
+class FigureSource(Protocol):
     """Where our side of a figure comes from."""
 
-    def answer(self, evidence: Evidence, where: Where) -> Answer:
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         """The estimates; raises Missing where the data does not exist here."""
         ...
 
@@ -74,7 +73,7 @@ class Figures:
     """
 
     label: str
-    source: Source
+    source: FigureSource
     published: Mapping[str, Mapping[str, float]]
     metric: str = ""
     note: str = ""
@@ -100,17 +99,3 @@ class Definition:
 
 
 TASKS = ("cifar10", "cifar100", "ImageNet16-120")
-
-
-def by_task(names: tuple[str, ...], *values: float, tasks: tuple[str, ...] = TASKS) -> dict[str, dict[str, float]]:
-    """Figures printed task by task, the statistics of each side by side.
-
-    Example:
-        >>> by_task(("kendall", "spearman"), 0.6, 0.8, 0.5, 0.7, tasks=("cifar10", "cifar100"))
-        {'cifar10': {'kendall': 0.6, 'spearman': 0.8}, 'cifar100': {'kendall': 0.5, 'spearman': 0.7}}
-    """
-    width = len(names)
-    return {
-        task: dict(zip(names, values[place * width : (place + 1) * width], strict=True))
-        for place, task in enumerate(tasks)
-    }

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from trainless.bench.papers.definition import Definition, Figures
-from trainless.bench.papers.fits import RidgeWeight
-from trainless.bench.papers.sources import Absent, Against, Known, Ours, Ranked
+from trainless.bench.papers.sources import Absent, Against, OurRanking, RidgeWeight, TableColumn, rows
 
 FOUR = ("length", "loss_ntk", "loss_synflow", "zico")
 LENGTH, NTK, SYNFLOW, ZICO = FOUR
@@ -22,26 +19,29 @@ SIGNS = (
 )
 
 
-def _clinical(label: str, statistic: str, *values: float) -> tuple[Figures, ...]:
+def _clinical(label: str, *values: float) -> tuple[Figures, ...]:
     return tuple(
-        Figures(label, _TRAINED, {task: {statistic: value}}) for task, value in zip(CLINICAL, values, strict=True)
+        Figures(label, _TRAINED, {task: {"spearman": value}}) for task, value in zip(CLINICAL, values, strict=True)
     )
 
 
+_ELSEWHERE = f"""
+TEACUP, NAS-Bench-201 | teacup | nan
+Length, NAS-Bench-201 | {LENGTH} | nan
+NTK, NAS-Bench-201 | {NTK} | nan
+SynFlow, NAS-Bench-201 | {SYNFLOW} | nan
+ZiCo, NAS-Bench-201 | {ZICO} | nan
+"""
 FIGURE_2 = Definition(
     "teacup:figure2",
     "TEACUP, figure 2: Spearman's ρ of the metrics with the test reward",
     (
-        *_clinical("TEACUP", "spearman", 0.471, 0.298, 0.442),
-        *_clinical("Length", "spearman", 0.307, 0.248, 0.435),
-        *_clinical("NTK", "spearman", 0.362, 0.256, 0.487),
-        *_clinical("SynFlow", "spearman", 0.016, 0.235, 0.265),
-        *_clinical("ZiCo", "spearman", 0.437, 0.384, 0.063),
-        Figures("TEACUP, NAS-Bench-201", Ranked("teacup"), {"cifar10": {"spearman": math.nan}}),
-        Figures("Length, NAS-Bench-201", Ours(LENGTH), {"cifar10": {"spearman": math.nan}}),
-        Figures("NTK, NAS-Bench-201", Ours(NTK), {"cifar10": {"spearman": math.nan}}),
-        Figures("SynFlow, NAS-Bench-201", Ours(SYNFLOW), {"cifar10": {"spearman": math.nan}}),
-        Figures("ZiCo, NAS-Bench-201", Ours(ZICO), {"cifar10": {"spearman": math.nan}}),
+        *_clinical("TEACUP", 0.471, 0.298, 0.442),
+        *_clinical("Length", 0.307, 0.248, 0.435),
+        *_clinical("NTK", 0.362, 0.256, 0.487),
+        *_clinical("SynFlow", 0.016, 0.235, 0.265),
+        *_clinical("ZiCo", 0.437, 0.384, 0.063),
+        *rows(_ELSEWHERE, ("spearman",), {"teacup": OurRanking("teacup")}, tasks=("cifar10",)),
     ),
     notes=(ELSEWHERE, SIGNS),
 )
@@ -104,21 +104,14 @@ RIDGE = Definition(
     ),
 )
 
+_EARLY = TableColumn("valid", 12)
 FIGURE_3 = Definition(
     "teacup:figure3",
     "TEACUP, figure 3: partial training against the metric",
     (
-        *_clinical("TEACUP", "spearman", 0.471, 0.298, 0.442),
-        Figures(
-            "12 epochs of training, NAS-Bench-201",
-            Known("valid", 12),
-            {task: {"spearman": math.nan} for task in ("cifar10", "cifar100", "ImageNet16-120")},
-        ),
-        Figures(
-            "TEACUP, NAS-Bench-201",
-            Ranked("teacup"),
-            {task: {"spearman": math.nan} for task in ("cifar10", "cifar100", "ImageNet16-120")},
-        ),
+        *_clinical("TEACUP", 0.471, 0.298, 0.442),
+        *rows("12 epochs of training, NAS-Bench-201 | early | nan nan nan", ("spearman",), {"early": _EARLY}),
+        *rows("TEACUP, NAS-Bench-201 | teacup | nan nan nan", ("spearman",), {"teacup": OurRanking("teacup")}),
     ),
     notes=(
         "Spearman's ρ with the final test accuracy. The table has validation accuracies after 12 of 200 epochs, 6 % of"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from trainless.bench.papers.definition import Definition, Figures, by_task
-from trainless.bench.papers.sources import Absent, Guided, Optimum, Ours, Ranked, Searched
+from trainless.bench.papers.definition import Definition, FigureSource
+from trainless.bench.papers.sources import Absent, Guided, Optimum, OurRanking, Ours, TableSearch, rows
 
 ALL = ("ntk_condition", "linear_regions", "ntk_mse")
 KAPPA, REGIONS, MSE = ALL
@@ -13,21 +11,23 @@ MEAN = ("mean", "std")
 COST = "the paper's cost is of its GPU; ours is evaluations × our milliseconds where the scores were computed"
 
 THIN = "nb201_tenas"  # the thin networks of TE-NAS with the joint kernel, on a random sample of networks
-_SAMPLE = "lower is better (the paper states −0.59 for κ); ours on 82 random classes of networks"
 _OTHER = "not the paper's setting: 16 channels, five cells, one sample at a time"
-
+_INDICATORS = f"""
+κ | thin κ | 0.59 | the paper states −0.59: lower κ is better
+κ of the full network, isolated | {KAPPA} | 0.59 | {_OTHER}
+R | {REGIONS} | nan
+MSE | thin MSE | nan | lower is better (the paper states −0.59 for κ); ours on 82 random classes of networks
+MSE of the full network, isolated | {MSE} | nan | {_OTHER}
+sum of ranks | teg-nas | nan
+"""
 FIGURE_1 = Definition(
     "teg-nas:figure1",
     "TEG-NAS, figure 1: Kendall's τ of κ, R and MSE with accuracy on NAS-Bench-201",
-    (
-        Figures(
-            "κ", Ours(KAPPA, THIN), {"cifar10": {"kendall": 0.59}}, note="the paper states −0.59: lower κ is better"
-        ),
-        Figures("κ of the full network, isolated", Ours(KAPPA), {"cifar10": {"kendall": 0.59}}, note=_OTHER),
-        Figures("R", Ours(REGIONS), {"cifar10": {"kendall": math.nan}}),
-        Figures("MSE", Ours(MSE, THIN), {"cifar10": {"kendall": math.nan}}, note=_SAMPLE),
-        Figures("MSE of the full network, isolated", Ours(MSE), {"cifar10": {"kendall": math.nan}}, note=_OTHER),
-        Figures("sum of ranks", Ranked("teg-nas"), {"cifar10": {"kendall": math.nan}}),
+    rows(
+        _INDICATORS,
+        ("kendall",),
+        {"thin κ": Ours(KAPPA, THIN), "thin MSE": Ours(MSE, THIN), "teg-nas": OurRanking("teg-nas")},
+        tasks=("cifar10",),
     ),
     notes=(
         "Signs are turned so that positive means: the better by the indicator, the more accurate. The text states the"
@@ -35,73 +35,72 @@ FIGURE_1 = Definition(
     ),
 )
 
-
-def _guided(label: str, searcher: str, proxies: tuple[str, ...], *values: float) -> Figures:
-    return Figures(label, Guided(searcher, proxies), by_task(MEAN, *values))
-
-
-_NOT_BUILT = "quoted in the paper from others; a search by weight sharing or by gradients is not on a table"
-_SUPERNET = "this search works on a supernet, and its result is no column of scores: trainless search has it"
+_SOURCES: dict[str, FigureSource] = {
+    "quoted": Absent("quoted in the paper from others; a search by weight sharing or by gradients is not on a table"),
+    "supernet": Absent(
+        "this search works on a supernet, and its result is no column of scores: trainless search has it"
+    ),
+    "optimum": Optimum(),
+    **{name: TableSearch(name) for name in ("reinforce", "evolution")},
+    **{name: Guided(name, ALL) for name in ("teg_reinforce", "teg_evolution")},
+}
+_SIGNAL = "12 epochs as signal within 12,000 s; the paper's signal is one epoch"
+_QUOTED = """
+RSPS | quoted | 87.66±1.69 58.33±4.34 31.14±3.88
+ENAS, DARTS | quoted | 54.30±0.0 15.61±0.0 16.32±0.0
+GDAS | quoted | 93.61±0.09 70.70±0.30 41.84±0.90
+"""
+_NASWOT = "NAS without training (N=100 here) | naswot | 91.78±1.45 67.05±2.89 37.07±6.39 | the paper quotes 25 samples"
+_SEARCHES = f"""
+TE-NAS | supernet | 93.9±0.47 71.24±0.56 42.38±0.46
+TE-NAS + TEG | supernet | 93.94±0.2 71.44±0.81 44.11±0.88
+REINFORCE | reinforce | 90.00±1.16 68.40±5.93 44.78±1.20 | {_SIGNAL}
+REINFORCE + TEG | teg_reinforce | 90.21±0.67 70.42±0.36 44.88±0.91
+Evolution | evolution | 90.92±0.31 69.32±3.31 44.33±1.81 | {_SIGNAL}
+Evolution + TEG | teg_evolution | 91.00±0.33 70.10±1.47 44.45±0.75
+FP-NAS | supernet | 55.38±1.52 22.30±15.45 16.96±6.43
+FP-NAS + TEG | supernet | 93.73±0.50 70.36±0.44 46.03±0.10
+"""
+_COSTS = f"""
+cost: REINFORCE + TEG | teg_reinforce | 3668.5 | {COST}
+cost: Evolution + TEG | teg_evolution | 9939.5 | {COST}
+"""
 TABLE_2 = Definition(
     "teg-nas:table2",
     "TEG-NAS, table 2: searches on NAS-Bench-201, test accuracy",
     (
-        Figures("RSPS", Absent(_NOT_BUILT), by_task(MEAN, 87.66, 1.69, 58.33, 4.34, 31.14, 3.88)),
-        Figures("ENAS, DARTS", Absent(_NOT_BUILT), by_task(MEAN, 54.30, 0.0, 15.61, 0.0, 16.32, 0.0)),
-        Figures("GDAS", Absent(_NOT_BUILT), by_task(MEAN, 93.61, 0.09, 70.70, 0.30, 41.84, 0.90)),
-        Figures(
-            "NAS without training (N=100 here)",
-            Ours("naswot"),
-            by_task(("best_of_100", "best_of_100_std"), 91.78, 1.45, 67.05, 2.89, 37.07, 6.39),
-            note="the paper quotes 25 samples",
-        ),
-        Figures("TE-NAS", Absent(_SUPERNET), by_task(MEAN, 93.9, 0.47, 71.24, 0.56, 42.38, 0.46)),
-        Figures("TE-NAS + TEG", Absent(_SUPERNET), by_task(MEAN, 93.94, 0.2, 71.44, 0.81, 44.11, 0.88)),
-        Figures(
-            "REINFORCE",
-            Searched("reinforce"),
-            by_task(MEAN, 90.00, 1.16, 68.40, 5.93, 44.78, 1.20),
-            note="12 epochs as signal within 12,000 s; the paper's signal is one epoch",
-        ),
-        _guided("REINFORCE + TEG", "teg_reinforce", ALL, 90.21, 0.67, 70.42, 0.36, 44.88, 0.91),
-        Figures(
-            "Evolution",
-            Searched("evolution"),
-            by_task(MEAN, 90.92, 0.31, 69.32, 3.31, 44.33, 1.81),
-            note="12 epochs as signal within 12,000 s; the paper's signal is one epoch",
-        ),
-        _guided("Evolution + TEG", "teg_evolution", ALL, 91.00, 0.33, 70.10, 1.47, 44.45, 0.75),
-        Figures("FP-NAS", Absent(_SUPERNET), by_task(MEAN, 55.38, 1.52, 22.30, 15.45, 16.96, 6.43)),
-        Figures("FP-NAS + TEG", Absent(_SUPERNET), by_task(MEAN, 93.73, 0.50, 70.36, 0.44, 46.03, 0.10)),
-        Figures("Optimal", Optimum(), by_task(("mean",), 94.37, 73.51, 47.31)),
-        Figures("cost: REINFORCE + TEG", Guided("teg_reinforce", ALL), {"cifar10": {"seconds": 3668.5}}, note=COST),
-        Figures("cost: Evolution + TEG", Guided("teg_evolution", ALL), {"cifar10": {"seconds": 9939.5}}, note=COST),
+        *rows(_QUOTED, MEAN, _SOURCES),
+        *rows(_NASWOT, ("best_of_100", "best_of_100_std")),
+        *rows(_SEARCHES, MEAN, _SOURCES),
+        *rows("Optimal | optimum | 94.37 73.51 47.31", ("mean",), _SOURCES),
+        *rows(_COSTS, ("seconds",), _SOURCES, tasks=("cifar10",)),
     ),
     notes=("50 runs of each guided search, on our stored scores.",),
 )
 
-
-def _ablation(label: str, proxies: tuple[str, ...], mean: float, std: float, seconds: float) -> Figures:
-    figures = {"cifar100": {"mean": mean, "std": std, "seconds": seconds}}
-    return Figures(label, Guided("teg_reinforce", proxies), figures)
-
-
+_ABLATION = """
+baseline (1-epoch training) | baseline | 68.4 5.93 19786.0
+R | | 69.06 2.15 254.6
+κ | | 69.27 0.73 1574.0
+MSE | | 69.68 0.88 2447.7
+κ, R | | 69.89 0.98 1716.1
+R, MSE | | 70.00 0.42 2667.4
+κ, MSE | | 70.18 0.04 2704.0
+κ, R, MSE | | 70.42 0.36 3668.5
+"""
+_PARTS = {"κ": KAPPA, "R": REGIONS, "MSE": MSE}
+_GUIDED: dict[str, FigureSource] = {
+    names: Guided("teg_reinforce", tuple(_PARTS[name] for name in names.split(", ")))
+    for names in ("R", "κ", "MSE", "κ, R", "R, MSE", "κ, MSE", "κ, R, MSE")
+}
 TABLE_5 = Definition(
     "teg-nas:table5",
     "TEG-NAS, table 5: indicators in REINFORCE on NAS-Bench-201, CIFAR-100",
-    (
-        Figures(
-            "baseline (1-epoch training)",
-            Absent("accuracies after one epoch are not in the table"),
-            {"cifar100": {"mean": 68.4, "std": 5.93, "seconds": 19786.0}},
-        ),
-        _ablation("R", (REGIONS,), 69.06, 2.15, 254.6),
-        _ablation("κ", (KAPPA,), 69.27, 0.73, 1574.0),
-        _ablation("MSE", (MSE,), 69.68, 0.88, 2447.7),
-        _ablation("κ, R", (KAPPA, REGIONS), 69.89, 0.98, 1716.1),
-        _ablation("R, MSE", (REGIONS, MSE), 70.00, 0.42, 2667.4),
-        _ablation("κ, MSE", (KAPPA, MSE), 70.18, 0.04, 2704.0),
-        _ablation("κ, R, MSE", ALL, 70.42, 0.36, 3668.5),
+    rows(
+        _ABLATION,
+        ("mean", "std", "seconds"),
+        {**_GUIDED, "baseline": Absent("accuracies after one epoch are not in the table")},
+        tasks=("cifar100",),
     ),
     notes=("50 runs of each, on our stored scores.", COST + "."),
 )

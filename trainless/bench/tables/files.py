@@ -11,11 +11,12 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TextIO, cast
 
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.files import data_directory
+from trainless.core.files import data_directory, replacing, write_atomic
 from trainless.core.types import Floats
 
 SUMS = "SHA256SUMS"
@@ -84,7 +85,7 @@ def digest(file: Path) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FileColumns:
     """The columns of one CSV file: numbers, NaN where a field is empty, and text."""
 
     path: str
@@ -110,7 +111,7 @@ class Columns:
             raise InputError(f"{self.path} has no column {name!r}; its columns are: {', '.join(names)}")
 
 
-def read_columns(file: Path, text: Collection[str] = ()) -> Columns:
+def read_columns(file: Path, text: Collection[str] = ()) -> FileColumns:
     """Read a CSV file, compressed by gzip if its name ends in ``.gz``, a few rows at a time.
 
     Args:
@@ -123,10 +124,10 @@ def read_columns(file: Path, text: Collection[str] = ()) -> Columns:
         raise InputError(f"{file} is damaged ({error}): fetch it again") from None
 
 
-def _read_columns(file: Path, text: Collection[str]) -> Columns:
+def _read_columns(file: Path, text: Collection[str]) -> FileColumns:
     numbers: dict[str, list[Floats]] = {}
     strings: dict[str, list[str]] = {}
-    with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
+    with _opened(file, "r") as stream:
         reader = csv.reader(stream)
         header = next(reader, [])
         while rows := list(itertools.islice(reader, _ROWS)):
@@ -140,7 +141,19 @@ def _read_columns(file: Path, text: Collection[str]) -> Columns:
                 else:
                     numbers.setdefault(name, []).append(_numbers(file, name, values))
     joined = {name: np.concatenate(parts) for name, parts in numbers.items()}
-    return Columns(file.name, joined, {name: tuple(values) for name, values in strings.items()})
+    return FileColumns(file.name, joined, {name: tuple(values) for name, values in strings.items()})
+
+
+def _opened(file: Path, mode: Literal["r", "w"]) -> TextIO:
+    """A text file, compressed by gzip if its name ends in ``.gz``."""
+    if file.suffix == ".gz":
+        return cast(TextIO, gzip.open(file, "rt" if mode == "r" else "wt", newline=""))
+    return file.open(mode, newline="")
+
+
+def mean_of(values: Sequence[float]) -> float | str:
+    """The mean of repeated trainings for a column, empty where there are none."""
+    return round(float(np.mean(values)), 6) if values else ""
 
 
 def _numbers(file: Path, name: str, values: Iterable[str]) -> Floats:
@@ -152,8 +165,7 @@ def _numbers(file: Path, name: str, values: Iterable[str]) -> Floats:
 
 def write_columns(file: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Path:
     """Write a CSV file that ``read_columns`` reads, and its line in ``SHA256SUMS`` where its folder keeps one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(file, "wt", newline="") if file.suffix == ".gz" else file.open("w", newline="") as stream:
+    with replacing(file) as beside, _opened(beside, "w") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)
         writer.writerows(rows)
@@ -166,16 +178,16 @@ def _record(file: Path, folder: Path) -> None:
     if not (folder / SUMS).is_file():
         return
     known = checksums(folder) | {file.relative_to(folder).as_posix(): digest(file)}
-    (folder / SUMS).write_text("".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
+    write_atomic(folder / SUMS, "".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
 
 
 @functools.lru_cache(maxsize=4)
-def _cached(file: Path, text: tuple[str, ...], changed: int) -> Columns:
+def _cached(file: Path, text: tuple[str, ...], changed: int) -> FileColumns:
     """The columns of a file as it was at a time of change, kept for the next group of columns that wants it."""
     return read_columns(file, text)
 
 
-def columns_of(file: DataFile) -> Columns:
+def columns_of(file: DataFile) -> FileColumns:
     """The columns of a verified data file."""
     path = file.locate()
     return _cached(path, file.text, path.stat().st_mtime_ns)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainless.bench.tables.files import DataFile, columns_of
-from trainless.bench.tables.table import Key, Table, own_notation
+from trainless.bench.tables.table import ColumnKey, Table, own_notation
 from trainless.core.types import Floats
 
 METRICS = DataFile(
@@ -24,12 +24,12 @@ RECIPES = DataFile(
     "the full recipes of 345 recurrent cells of NAS-Bench-NLP, with losses on WikiText-2",
     "https://github.com/fmsnew/nas-bench-nlp-release",
 )
-_PTB = {Key("ptb", "perplexity", 50): "perplexity", Key("ptb", "params"): "total paramters"}
+_PTB = {ColumnKey("ptb", "perplexity", 50): "perplexity", ColumnKey("ptb", "params"): "total paramters"}
 _WT2 = {
-    Key("wikitext2", "valid_loss", 50): "wt2_best_val_loss",
-    Key("wikitext2", "test_loss", 50): "wt2_best_test_loss",
-    Key("wikitext2", "params"): "num_params_wt2",
-    Key("wikitext2", "train_time", 50): "wall_time_s",
+    ColumnKey("wikitext2", "valid_loss", 50): "wt2_best_val_loss",
+    ColumnKey("wikitext2", "test_loss", 50): "wt2_best_test_loss",
+    ColumnKey("wikitext2", "params"): "num_params_wt2",
+    ColumnKey("wikitext2", "train_time", 50): "wall_time_s",
 }
 
 
@@ -68,25 +68,25 @@ def _key(text: str) -> str:
         return own_notation(text)
 
 
-def _perplexities(rows: Mapping[str, int]) -> Mapping[Key, Floats]:
+def _perplexities(rows: Mapping[str, int]) -> Mapping[ColumnKey, Floats]:
     columns = columns_of(METRICS)
     places = [rows[number] for number in columns.strings("recepie_id")]
     found = {key: np.full(len(rows), np.nan) for key in _PTB}
     for key, name in _PTB.items():
         found[key][places] = columns.floats(name)
     for entry in recipe_entries():
-        place, known = rows[str(entry["recepie_id"])], found[Key("ptb", "perplexity", 50)]
+        place, known = rows[str(entry["recepie_id"])], found[ColumnKey("ptb", "perplexity", 50)]
         if np.isnan(known[place]) and entry["ptb_perplexity"] is not None:
             known[place] = entry["ptb_perplexity"]
-    found[Key("ptb", "params")] /= 1e6
+    found[ColumnKey("ptb", "params")] /= 1e6
     return found
 
 
-def _losses(rows: Mapping[str, int]) -> Mapping[Key, Floats]:
+def _losses(rows: Mapping[str, int]) -> Mapping[ColumnKey, Floats]:
     found = {key: np.full(len(rows), np.nan) for key in _WT2}
     for entry in recipe_entries():
         for key, name in _WT2.items():
             if entry[name] is not None:
                 found[key][rows[str(entry["recepie_id"])]] = entry[name]
-    found[Key("wikitext2", "params")] /= 1e6
+    found[ColumnKey("wikitext2", "params")] /= 1e6
     return found

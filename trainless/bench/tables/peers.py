@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainless.bench.tables.files import Columns, DataFile, columns_of
+from trainless.bench.tables.files import DataFile, FileColumns, columns_of
 from trainless.bench.tables.nb101 import notation
 from trainless.bench.tables.nb201 import MAIN, TASKS
 from trainless.core.errors import UnknownName
@@ -157,7 +157,7 @@ def load(name: str, task: str) -> pd.DataFrame:
     )
 
 
-def _archs(peer: Peer, columns: Columns) -> list[str]:
+def _archs(peer: Peer, columns: FileColumns) -> list[str]:
     """The archs of a peer's rows in the space's notation (a NAS-Bench-NLP cell by its number)."""
     if peer.table == "nb101":
         return list(map(notation, columns.strings("adjacency"), columns.strings("operations")))

@@ -1,21 +1,21 @@
-"""One type for every tabular benchmark."""
+"""One type for every tabular benchmark, and the populations of networks that a statistic can be about."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, UnknownName
-from trainless.core.types import Floats
+from trainless.core.types import Floats, Indices, Mask
 
 
-class Key(NamedTuple):
+class ColumnKey(NamedTuple):
     """What a column holds: a metric of a task after so many epochs; 0 epochs where training plays no part."""
 
     task: str
@@ -23,7 +23,7 @@ class Key(NamedTuple):
     fidelity: int = 0
 
 
-Group = Callable[[], Mapping[Key, Floats]]
+Group = Callable[[], Mapping[ColumnKey, Floats]]
 """Loads some columns, each with one value per arch in the table's order."""
 
 
@@ -46,7 +46,7 @@ class Table:
         numbers: Further names of archs, such as the numbers of their recipes.
 
     Example:
-        >>> columns = {Key("toy", "test", 9): np.array([80.0, 90.0])}
+        >>> columns = {ColumnKey("toy", "test", 9): np.array([80.0, 90.0])}
         >>> table = Table("toy", "letters", ("a", "b"), {frozenset(columns): lambda: columns})
         >>> table.query("b", "toy", "test", 9), table.query("a", "toy", "test")
         (90.0, 80.0)
@@ -57,17 +57,17 @@ class Table:
     name: str
     space: str
     archs: tuple[str, ...]
-    groups: Mapping[frozenset[Key], Group]
+    groups: Mapping[frozenset[ColumnKey], Group]
     keys: tuple[str, ...] = ()
     key: Callable[[str], str] = own_notation
     numbers: Mapping[str, int] = field(default_factory=dict)
-    _loaded: dict[Key, Floats] = field(default_factory=dict, init=False, repr=False)
+    _loaded: dict[ColumnKey, Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.archs)
 
     @cached_property
-    def columns(self) -> tuple[Key, ...]:
+    def columns(self) -> tuple[ColumnKey, ...]:
         """Everything that can be asked for, sorted."""
         return tuple(sorted(key for keys in self.groups for key in keys))
 
@@ -105,7 +105,7 @@ class Table:
             raise InputError(
                 f"table {self.name} has {metric} of {task} after {', '.join(map(str, known))} epochs, not {fidelity}"
             )
-        return self._column(Key(task, metric, fidelity))
+        return self._column(ColumnKey(task, metric, fidelity))
 
     def query(self, arch: str | Arch, task: str, metric: str, fidelity: int | None = None) -> float:
         """One value of one arch, in any notation of it or as options."""
@@ -122,7 +122,7 @@ class Table:
             )
         return row
 
-    def rows(self, archs: Iterable[str | Arch]) -> npt.NDArray[np.intp]:
+    def rows(self, archs: Iterable[str | Arch]) -> Indices:
         """The rows of many archs."""
         return np.array([self.index(arch) for arch in archs], np.intp)
 
@@ -132,7 +132,7 @@ class Table:
         notations = {own_notation(arch): row for row, arch in enumerate(self.archs)}
         return {**self.numbers, **notations, **{key: row for row, key in enumerate(keys)}}
 
-    def _column(self, key: Key) -> Floats:
+    def _column(self, key: ColumnKey) -> Floats:
         if key not in self._loaded:
             load = next(load for keys, load in self.groups.items() if key in keys)
             for found, values in load().items():
@@ -144,3 +144,48 @@ class Table:
         from trainless.spaces import space
 
         return space(self.space).format(arch)
+
+
+def everything(table: Table) -> Mask:
+    """Every network of the table."""
+    return np.full(len(table), True)
+
+
+def without_dead_edges(table: Table) -> Mask:
+    """NAS-Bench-201's 9,445 networks in which every edge but ``none`` lies on a path from input to output."""
+    from trainless.spaces.nb201 import NasBench201, has_dead_edges
+
+    if table.space != "nb201":
+        raise InputError(f"dead edges are known in nb201, but table {table.name} has archs of {table.space}")
+    parse = NasBench201().parse
+    return np.array([not has_dead_edges(parse(arch)) for arch in table.archs])
+
+
+def canonical(table: Table) -> Mask:
+    """One network of each class of twins that compute the same function: the first in the table's order."""
+    from trainless.spaces import space
+
+    rules = space(table.space)
+    first: dict[tuple[int, ...], int] = {}
+    for row, arch in enumerate(table.archs):
+        first.setdefault(rules.canonical(rules.parse(arch)), row)
+    mask = np.full(len(table), False)
+    mask[list(first.values())] = True
+    return mask
+
+
+POPULATIONS: Mapping[str, Callable[[Table], Mask]] = MappingProxyType(
+    {"all": everything, "no-dead-edges": without_dead_edges, "canonical": canonical}
+)
+
+
+def population(table: Table, name: str) -> Mask:
+    """A mask of the table's networks by the name of a population.
+
+    Example:
+        >>> population(Table("toy", "letters", ("a", "b"), {}), "all")
+        array([ True,  True])
+    """
+    if name not in POPULATIONS:
+        raise UnknownName(f"no population is called {name!r}; there are: {', '.join(POPULATIONS)}")
+    return POPULATIONS[name](table)
