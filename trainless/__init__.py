@@ -5,8 +5,9 @@ The public names are imported when they are first used, so that ``import trainle
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trainless.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from trainless.catalogue import list_proxies, list_rankings, list_searchers, list_spaces, list_tables, list_tasks
@@ -91,16 +92,4 @@ _HOME = {
     "spaces.protocol": ("Space",),
     "tasks": ("task",),
 }
-_MODULE = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
-        raise AttributeError(f"module 'trainless' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"trainless.{_MODULE[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)
