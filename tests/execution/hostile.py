@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,10 +10,12 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
+from trainless.execution.pool import Answer
 from trainless.scoring.measures import Measure, Outcome
 
 
@@ -58,4 +61,18 @@ class Hostile(Sum):
             subprocess.run(["sh", "-c", "echo and a child"], check=True)
             sys.stderr.write("an \x1b]0;owned\x07end without one")
             sys.stderr.flush()
+        if kind == 11:
+            os.fork()  # and both return
+        if kind == 12:
+            os.closerange(3, 200)
+            time.sleep(60)
+        if kind == 13:
+            os._exit(0)
+        if kind in (14, 15):  # answers itself, for a job that it does not have or for its own
+            frame = sys._getframe()
+            while "job" not in frame.f_locals and frame.f_back is not None:
+                frame = frame.f_back
+            number = frame.f_locals["job"].id + (kind == 14)
+            pipes = [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]
+            next(each for each in pipes if each.readable and each.writable).send(Answer(number, Outcome({"sum": -1.0})))
         return super().__call__(proposal)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from multiprocessing.connection import Connection
@@ -31,6 +33,12 @@ class Process(Worker[P]):
         self.pipe, theirs = multiprocessing.Pipe()
         self.process = start(theirs)
         theirs.close()
+        self.cut = 0.0  # when its end of the pipe was closed, by ``time.monotonic()``
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer is there that was not taken in yet."""
+        return not self.cut and self.pipe.poll()
 
     def send(self, job: Job[P] | None) -> None:
         try:
@@ -82,39 +90,39 @@ class Processes(Pool[Process[P], P, R]):
         return Process(start, place)
 
     def _look(self, until: float | None) -> None:
-        watched: dict[Any, Process[P]] = {}
-        for worker in self._workers:
-            watched[worker.pipe] = watched[worker.process.sentinel] = worker
+        watched: dict[Any, Process[P]] = {worker.process.sentinel: worker for worker in self._workers}
+        watched |= {worker.pipe: worker for worker in self._workers if not worker.cut}
         weighed = self._engine.memory is not None and bool(self._busy)
-        patience = self._patience(until, WATCH_SECONDS if weighed else None)
-        ready = multiprocessing.connection.wait(list(watched), patience)
+        often = WATCH_SECONDS if weighed else FAREWELL_SECONDS if len(watched) < 2 * self.slots else None
+        ready = multiprocessing.connection.wait(list(watched), self._patience(until, often))
         for worker in dict.fromkeys(watched[each] for each in ready):
             self._hear(worker)
+        for worker in [worker for worker in self._workers if worker.cut]:
+            if time.monotonic() - worker.cut >= FAREWELL_SECONDS:
+                self._replace(worker, "it closed its worker's connection")
         self._end_oversized()
 
     def _answered(self, worker: Process[P]) -> bool:
-        return worker.pipe.poll()
+        return worker.answered
 
     def _hear(self, worker: Process[P]) -> None:
-        """Take in an answer, a death, or that it can answer no more."""
+        """Take in an answer or a death; one that can answer no more has a moment left to die by itself."""
+        if not worker.answered:
+            if not worker.process.is_alive():
+                self._replace(worker, f"the worker process died (exit code {worker.process.exitcode})")
+            return
         try:
-            answer = worker.pipe.recv() if worker.pipe.poll() else None
+            answer = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
-            worker.process.join(FAREWELL_SECONDS)
-            if worker.process.is_alive():
-                self._replace(worker, "it closed its worker's connection", attempts=1)
-                return
-            answer = None
-        except Exception as error:
-            answer = error  # it cannot be read: no answer of ours
-        if answer is not None:
-            self._take(worker, answer)
-        elif not worker.process.is_alive():
-            self._replace(worker, f"the worker process died (exit code {worker.process.exitcode})")
+            worker.cut = time.monotonic()
+            return
+        except (pickle.UnpicklingError, AttributeError, ImportError, IndexError) as error:
+            answer = error  # no answer of ours
+        self._take(worker, answer)
 
     def _end_oversized(self) -> None:
         """Replace the workers whose jobs take too much memory."""
         memory = self._engine.memory
         for worker in self._busy if memory is not None else []:
-            if not worker.pipe.poll() and limits.in_use(worker.process.pid or 0) > (memory or 0):
+            if not worker.answered and limits.in_use(worker.process.pid or 0) > (memory or 0):
                 self._replace(worker, limits.words(memory or 0), attempts=1)

@@ -57,6 +57,14 @@ def test_an_exception_is_the_reason_of_one_candidate() -> None:
     assert outcome.failures == {"sum": "ValueError: a bad network definition"}
 
 
+def test_a_job_here_cannot_end_the_command_in_silence() -> None:
+    found = work(InProcess(Hostile()), [(13, 0), (0, 2)])
+    assert found[13, 0].failures == {
+        "sum": "RuntimeError: os._exit(0) was called, which would have ended the whole command"
+    }
+    assert found[0, 2].values == {"sum": 2.0}
+
+
 @pytest.mark.slow
 def test_processes_survive_everything(tmp_path: Path) -> None:
     executor = Processes(Hostile(folder=str(tmp_path)), Engine(workers=2))
@@ -91,6 +99,57 @@ def test_a_timeout_is_a_reasoned_failure() -> None:
         assert found[0, 2].values == {"sum": 2.0}
     finally:
         executor.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_that_forks_and_returns_twice_shifts_nobodys_result(
+    workers: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    executor = Processes(Hostile(), Engine(workers=workers, timeout=20.0))
+    archs = [(kind, n) for n in range(6) for kind in (11, 0)]
+    try:
+        for _ in range(2):
+            found = work(executor, archs)
+            assert {arch: outcome.values["sum"] for arch, outcome in found.items()} == {a: sum(a) for a in archs}
+    finally:
+        executor.close()
+    assert "worker: a process that was forked here went on as if it were the worker" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_answer_for_another_job_is_refused_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    executor = Processes(Hostile(), Engine(workers=1))
+    try:
+        found = work(executor, [(0, 1), (14, 0), (0, 2), (15, 0), (0, 3)])
+        assert found[14, 0].failures == {"sum": "its worker answered for a job that it did not have, 2 times"}
+        assert found[15, 0].values == {"sum": -1.0}  # its own: it said so first, and its second answer was refused
+        assert [found[0, n].values["sum"] for n in (1, 2, 3)] == [1.0, 2.0, 3.0]
+    finally:
+        executor.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        *["a worker gave an answer to no job that it had: the answer was refused and the worker replaced"] * 2,
+        "a worker answered a job a second time: the answer was refused and the worker replaced",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("timeout", "reason"), [(2.0, "it took longer than 2 s"), (None, "it closed its worker's connection, 2 times")]
+)
+def test_a_job_that_closes_all_descriptors_is_ended(timeout: float | None, reason: str) -> None:
+    executor, start = Processes(Hostile(), Engine(workers=2, timeout=timeout)), time.monotonic()
+    try:
+        workers = set(executor.pids)
+        found = work(executor, [(12, 0), (0, 2)])
+        assert found[12, 0].failures == {"sum": reason}
+        assert found[0, 2].values == {"sum": 2.0}
+        assert time.monotonic() - start < 30
+        assert len(workers - set(executor.pids)) == 1
+    finally:
+        executor.close()
+    assert gone(workers)
 
 
 def begun(folder: Path, kind: int) -> set[int]:
