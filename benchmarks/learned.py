@@ -21,7 +21,6 @@ import numpy.typing as npt
 from scipy.stats import kendalltau, spearmanr
 
 from trainless.bench.correlation import ndcg
-from trainless.bench.score_file import read_scores
 from trainless.bench.score_library import ScoreLibrary, column_of, places
 from trainless.bench.weighted_order import sample_of
 from trainless.core.scores import Record, Scores
@@ -30,6 +29,7 @@ from trainless.rankings.acquisition import fit_warp, normal_scores, standardised
 from trainless.rankings.ranking import upward
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
+from trainless.store.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "learned.json"

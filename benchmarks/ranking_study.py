@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from trainless.bench.correlation import kendall, ndcg, spearman
 from trainless.bench.figures import bars, scatter
-from trainless.bench.score_file import read_scores
 from trainless.bench.score_library import COUNTS, ScoreLibrary, column_of, places, truth
 from trainless.bench.weighted_order import sample_of
 from trainless.core.ranks import average_ranks
@@ -32,6 +31,7 @@ from trainless.rankings import registry as rankings
 from trainless.rankings.products import Lexicographic
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
+from trainless.store.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 Floats = npt.NDArray[np.float64]

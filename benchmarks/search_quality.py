@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from trainless.bench.score_file import read_scores
 from trainless.bench.score_library import ScoreColumn, ScoreLibrary, column_of, places
 from trainless.bench.simulation import Arena, SimulatedRun, bench_search, curve, simulate_runs
 from trainless.bench.tables.table import Table
@@ -30,6 +29,7 @@ from trainless.searchers.random import Random
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
+from trainless.store.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "search_quality.json"

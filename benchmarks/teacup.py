@@ -47,7 +47,6 @@ import torch
 from benchmarks.members import Job, pack, train_all, unpack
 from benchmarks.teacup_report import judge, page
 from trainless.bench.plan import Plan
-from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import Progress, sweep
 from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
@@ -61,6 +60,7 @@ from trainless.runs.search import search
 from trainless.scoring.measures import Lookup
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
+from trainless.store.score_file import ScoreFile, read_scores
 
 RECIPES = {
     "breastmnist": "teacup-breastmnist",

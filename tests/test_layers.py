@@ -14,8 +14,9 @@ ROWS = (
     {"proxies", "rankings"},
     {"searchers"},
     {"scoring"},
-    {"runs", "learn"},
-    {"bench", "report"},  # a report is given data, and the design reads folders for it
+    {"learn"},
+    {"runs"},
+    {"bench", "report"},
     {"designs", "catalogue"},
     {"testing", "estimators", "ui"},
     {"cli"},

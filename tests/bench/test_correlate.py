@@ -18,13 +18,13 @@ from trainless.bench.export import to_csv
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.judge_proxy import Judged, judge_proxy
 from trainless.bench.plan import Plan
-from trainless.bench.score_file import ScoreFile
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, places
 from trainless.bench.sheet import Interval, Share, Sheet, shown
 from trainless.bench.tables.table import ColumnKey, Table
 from trainless.core.errors import InputError
 from trainless.spaces.moves import arch_at
 from trainless.spaces.nb201 import NasBench201
+from trainless.store.score_file import ScoreFile
 
 SPACE = NasBench201()
 ARCHS = tuple(SPACE.format(arch_at(SPACE, index)) for index in range(15_000, 15_040))

@@ -24,7 +24,6 @@ from trainless.bench.papers.sources import (
     over_runs,
 )
 from trainless.bench.render import Page, render
-from trainless.bench.score_file import ScoreFile
 from trainless.bench.score_library import COUNTS, Missing, ScoreLibrary
 from trainless.bench.sheet import Interval, Share, joined
 from trainless.bench.statistics import MEANINGS
@@ -34,6 +33,7 @@ from trainless.core.task import Task
 from trainless.proxies.proxy import registry
 from trainless.scoring.evaluate import score
 from trainless.spaces.nb201 import NasBench201
+from trainless.store.score_file import ScoreFile
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}
 

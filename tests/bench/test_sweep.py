@@ -15,7 +15,6 @@ import pytest
 import trainless as tl
 from trainless.bench.journal import Journal, KnownScores, known_from, read_known
 from trainless.bench.plan import Plan, open_archs
-from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record
@@ -23,6 +22,7 @@ from trainless.proxies import registry
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces import open_space
 from trainless.spaces.nb201 import NasBench201
+from trainless.store.score_file import ScoreFile, read_scores
 
 THIN = "channels=4,cells=1"
 DEADLY = """

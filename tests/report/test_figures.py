@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.test_measured import searched
 from trainless.learn.checkpoint import Epoch
-from trainless.report.contents import Searched
+from trainless.report.contents import SearchRecord
 from trainless.report.figures_result import (
     confidence_figure,
     confusion_figure,
@@ -59,7 +59,7 @@ def test_best_so_far_only_rises() -> None:
 
 def test_pruning_goes_down_to_one() -> None:
     regions = tuple((frozenset(range(left)), frozenset({0, 1})) for left in (5, 4, 2))
-    one = Searched("prune-00", "prune", "", {}, regions, (1, 2, 3), {}, (), (), 3, 0.0, 0)
+    one = SearchRecord("prune-00", "prune", "", {}, regions, (1, 2, 3), {}, (), (), 3, 0.0, 0)
     drawn = pruning_figure([one])
     assert drawn is not None
     assert "prune-00: from 10 networks to one" in tips(drawn)

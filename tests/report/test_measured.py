@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from trainless.report.contents import Searched
+from trainless.report.contents import SearchRecord
 from trainless.report.figures_result import confusion, error_curve, in_doubt, referral, reliability, roc
 from trainless.report.figures_search import landscape, networks_left, places, positions, smoothed, standings
 from trainless.report.pictures import shown_of, tiles, trace
@@ -18,14 +18,14 @@ RANDOM = np.random.default_rng(0)
 ARCHS = tuple(itertools.product(range(3), range(2), range(4)))
 
 
-def searched(name: str = "rl-00", ranking: str = "", **values: list[float]) -> Searched:
+def searched(name: str = "rl-00", ranking: str = "", **values: list[float]) -> SearchRecord:
     columns = {key: np.array(column) for key, column in values.items()}
     count = len(next(iter(columns.values())))
     best = int(np.argmax(next(iter(columns.values()))))
     scores = {key: float(column[best]) for key, column in columns.items()}
     directions = dict.fromkeys(columns, True)
     steps = tuple(range(1, count + 1))
-    return Searched(
+    return SearchRecord(
         name, "rl", ranking, directions, ARCHS[:count], steps, columns, (ARCHS[best],), (scores,), count, 1.0, 0
     )
 
@@ -89,7 +89,7 @@ def test_pruning_ends_with_one() -> None:
         (frozenset({0}), frozenset({0, 1, 2})),
         (frozenset({0}), frozenset({1, 2})),
     )
-    one = Searched("prune-00", "prune", "", {}, regions, (1, 1, 2), {}, (), (), 3, 0.0, 0)
+    one = SearchRecord("prune-00", "prune", "", {}, regions, (1, 1, 2), {}, (), (), 3, 0.0, 0)
     assert networks_left(one).tolist() == [6, 6, 2]
     assert np.isnan(networks_left(searched(snip=[1.0, 2.0]))).all()
 

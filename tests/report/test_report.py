@@ -23,7 +23,8 @@ from tests.report import made
 from trainless.cli.app import run as command
 from trainless.core.errors import InputError
 from trainless.designs.pipeline import design
-from trainless.designs.reporting import REPORT, SHOWN, space_of, write_report
+from trainless.report.report import REPORT, SHOWN, write_report
+from trainless.runs.reader_base import space_of
 from trainless.runs.search import search
 from trainless.spaces.nb201 import NasBench201
 
@@ -161,14 +162,14 @@ import torch
 torch.set_num_threads(1)
 from tests.report import made
 from tests.designs.tiny import THIN, TINY
-import trainless.designs.reporting as reporting
+import trainless.report.report as reporting
 from trainless.designs.pipeline import design
 
 def fatal(path, text):
     path.with_name(".report.html.part").write_text(text[: len(text) // 2])
     os.kill(os.getpid(), signal.SIGKILL)
 
-reporting.replace = fatal
+reporting.write_atomic = fatal
 design(made.KINDS["value"](), sys.argv[1], preset=TINY, space_args=THIN, baseline=2)
 """
 
@@ -221,7 +222,7 @@ def test_folders_without_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(InputError, match="is not finished: run the same trainless design again"):
         write_report(tmp_path)
     (tmp_path / "run.json").write_text('{"format": 1}')
-    with pytest.raises(InputError, match="is no folder of trainless design or search"):
+    with pytest.raises(InputError, match="is no folder of trainless search, design"):
         write_report(tmp_path)
 
 

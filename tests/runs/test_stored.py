@@ -9,7 +9,7 @@ import pytest
 import trainless as tl
 from trainless.core.errors import InputError
 from trainless.store import store_at
-from trainless.designs.reporting import write_report
+from trainless.report.report import write_report
 from trainless.runs.stored import Shared
 from trainless.tasks.table import read_table
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from trainless.runs.search import search
 from trainless.spaces.nb201 import NasBench201
-from trainless.ui.run_list import Desk, shelf_at
+from trainless.ui.run_list import OpenRuns, runs_at
 from trainless.ui.server import listening, serve
 
 SPACE = NasBench201(2, 1)
@@ -72,8 +72,8 @@ class Site:
 @contextmanager
 def site(place: str | Path) -> Iterator[Site]:
     """The real server in a thread."""
-    with closing(shelf_at(str(place))) as shelf, listening("127.0.0.1", 0) as socket:
-        server = serve(Desk(shelf), "127.0.0.1")
+    with closing(runs_at(str(place))) as listed, listening("127.0.0.1", 0) as socket:
+        server = serve(OpenRuns(listed), "127.0.0.1")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         while not server.started:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.ui.made import EVALUATIONS, HOSTILE, Site, hostile, leaderboard, searched, site
-from trainless.designs.reporting import write_report
+from trainless.report.report import write_report
 from trainless.ui.security import is_answered
 
 
@@ -215,3 +215,18 @@ def test_the_page_makes_no_markup_of_strings() -> None:
         text = file.read_text()
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http:", "https:"):
             assert word not in text.replace("http://www.w3.org/2000/svg", ""), (file.name, word)
+
+
+def test_one_bad_folder_is_one_bad_row(tmp_path: Path) -> None:
+    searched(tmp_path / "good")
+    for name in ("bad", "worse"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.json").write_text("{}")
+    (tmp_path / "bad" / "runs.json").write_text("[1]")
+    (tmp_path / "worse" / "runs.json").write_text('[{"seconds": [], "archs": 1}]')
+    with site(tmp_path) as at:
+        rows = {run["id"]: run for run in at.get("/api/runs").json["runs"]}
+        assert set(rows) == {"bad", "good", "worse"}
+        assert rows["good"]["progress"]["state"] == "finished"
+        assert all("is damaged" in rows[name]["problem"] for name in ("bad", "worse"))
+        assert at.get("/api/run", id="bad").status == 404

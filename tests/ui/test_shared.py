@@ -10,7 +10,7 @@ from tests.ui.made import EVALUATIONS, leaderboard, searched, site
 from trainless.cli.app import run as command
 from trainless.core.errors import InputError
 from trainless.store import store_at
-from trainless.ui.run_list import Desk, StoreShelf, shelf_at
+from trainless.ui.run_list import OpenRuns, StoreRuns, runs_at
 
 
 @pytest.mark.slow
@@ -37,22 +37,22 @@ def test_a_run_in_a_store_goes_on_when_it_has_more_lines(tmp_path: Path) -> None
     with store_at(place) as store:
         store.runs.save("begun", (folder / "run.json").read_text())
         store.runs.append("begun", 1, lines[:4])
-        desk = Desk(StoreShelf(store))
-        with desk.reading("begun") as reader:
+        runs = OpenRuns(StoreRuns(store))
+        with runs.reading("begun") as reader:
             assert reader.progress().state == "stopped"  # nobody holds it
-        with store.runs.hold("begun"), desk.reading("begun") as reader:
+        with store.runs.hold("begun"), runs.reading("begun") as reader:
             assert reader.progress().state == "running"
             before = reader.progress().done
         store.runs.append("begun", 5, lines[4:])
         store.runs.publish("begun", (folder / "leaderboard.csv").read_text(), '{"end": "budget"}')
-        with desk.reading("begun") as reader:
+        with runs.reading("begun") as reader:
             assert before < reader.progress().done == EVALUATIONS
             assert reader.progress().state == "finished"
-        with pytest.raises(InputError, match="has no run 'absent'"), desk.reading("absent"):
+        with pytest.raises(InputError, match="has no run 'absent'"), runs.reading("absent"):
             pass
 
 
 def test_a_database_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainless.ui.run_list.PATIENCE", 0.2)
     with pytest.raises(InputError, match=r"cannot be used|does not answer"):
-        shelf_at("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+        runs_at("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")

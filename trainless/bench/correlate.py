@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainless.bench.correlation import spearman
-from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, places, truth
 from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
@@ -21,6 +20,7 @@ from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
 from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
+from trainless.store.score_file import ScoreFile, read_scores
 
 if TYPE_CHECKING:
     import pandas as pd

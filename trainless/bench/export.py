@@ -7,13 +7,13 @@ import math
 from pathlib import Path
 
 from trainless.bench.plan import Plan
-from trainless.bench.score_file import ScoreFile
 from trainless.core.errors import InputError
 from trainless.proxies.proxy import registry
 from trainless.scoring.request import data_for, init_named, setting_for
 from trainless.spaces import open_space
 from trainless.spaces.protocol import key
 from trainless.store import Key, Result, Store
+from trainless.store.score_file import ScoreFile
 from trainless.tasks import task as open_task
 
 

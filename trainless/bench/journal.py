@@ -12,11 +12,10 @@ from typing import TextIO
 
 import numpy as np
 
-from trainless.bench.score_file import ABSENT, OK, ScoreFile, read_scores
 from trainless.core.scores import MACHINE, Record
 from trainless.core.text import undamaged
+from trainless.store.score_file import ABSENT, COLUMNS, OK, ScoreFile, read_scores
 
-COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")
 Pair = tuple[str, int]
 
 

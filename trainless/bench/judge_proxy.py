@@ -10,13 +10,13 @@ import numpy as np
 
 from trainless.bench.correlate import board, columns_of_sweep, stored_columns
 from trainless.bench.plan import Plan
-from trainless.bench.score_file import ScoreFile
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, described, truth
 from trainless.bench.sheet import Sheet
 from trainless.bench.sweep import SweepProgress, sweep
 from trainless.core.errors import InputError
 from trainless.core.types import Mask
 from trainless.scoring.request import proxy_in_file, select
+from trainless.store.score_file import ScoreFile
 
 
 @dataclass(frozen=True, eq=False)

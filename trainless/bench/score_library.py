@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 import trainless
-from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.bench.tables import Table, peer_scores
 from trainless.bench.tables import table as open_table
 from trainless.bench.tables.table import population
@@ -25,6 +24,7 @@ from trainless.rankings import Ranking
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted
+from trainless.store.score_file import ScoreFile, read_scores
 
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")

@@ -27,7 +27,6 @@ import torch
 from trainless.bench.crew import Crew
 from trainless.bench.journal import KnownScores, read_known
 from trainless.bench.plan import Plan, open_archs
-from trainless.bench.score_file import ScoreFile, read_scores
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.task import Task
 from trainless.core.text import undamaged
@@ -38,6 +37,7 @@ from trainless.proxies.proxy import Proxy, registry
 from trainless.scoring.request import data_for, init_named, select, setting_for
 from trainless.spaces import open_space
 from trainless.spaces.protocol import Space, key
+from trainless.store.score_file import ScoreFile, read_scores
 from trainless.tasks import task as open_task
 
 TICK = 10.0

@@ -14,13 +14,11 @@ from trainless.cli.design import design
 from trainless.cli.export_study import export_study
 from trainless.cli.listing import listing
 from trainless.cli.predict import export, predict
-from trainless.cli.report import report
 from trainless.cli.score import score
 from trainless.cli.search import search
 from trainless.cli.show import show
 from trainless.cli.store import store
-from trainless.cli.ui import ui
-from trainless.cli.watch import watch
+from trainless.cli.watch import report, ui, watch
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import printable
 

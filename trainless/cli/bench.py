@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainless.bench.plan import Plan
-    from trainless.bench.score_file import ScoreFile
     from trainless.bench.sweep import SweepProgress
+    from trainless.store.score_file import ScoreFile
 
 bench = typer.Typer(help="Measure proxies, rankings and search methods against tables.", no_args_is_help=True)
 bench.command("search")(bench_search)

@@ -118,7 +118,7 @@ def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:
 
 
 def _picture(space: Space, arch: Arch, out: Path) -> None:
-    from trainless.cli.drawing import in_text
+    from trainless.cli.show import in_text
     from trainless.report import draw
 
     typer.echo(f"The winner is {space.format(arch)}:")

@@ -1,20 +1,22 @@
-"""``trainless watch``: a run in the terminal while it goes on, whichever process it is in."""
+"""``trainless watch``, ``ui`` and ``report``: a run in the terminal while it goes on, on a page, and as a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
-    from trainless.ui.progress import Progress, Reader
+    from trainless.runs.reader_base import RunProgress, RunReader
 
+LOOPBACK, PORT = "127.0.0.1", 8501
 FAILURES, BEST, COLUMNS = 5, 5, 5
+STYLES = {"running": "cyan", "finished": "green", "ended": "yellow", "stopped": "red"}
 
 
 def watch(
@@ -29,8 +31,11 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
-    with _reader(run, store) as reader:
-        _catch_up(reader)
+    from trainless.core.text import undamaged
+    from trainless.runs.reader import catch_up
+
+    with undamaged(run, "look at its folder"), _reader(run, store) as reader:
+        catch_up(reader)
         console = Console()
         if once or reader.progress().state != "running":
             console.print(frame(reader, run))
@@ -38,69 +43,62 @@ def watch(
         with suppress(KeyboardInterrupt), Live(frame(reader, run), console=console, auto_refresh=False) as live:
             while reader.progress().state == "running":
                 time.sleep(every)
-                _catch_up(reader)
+                catch_up(reader)
                 live.update(frame(reader, run), refresh=True)
 
 
 @contextmanager
-def _reader(run: str, store: str) -> Iterator[Reader]:
-    from pathlib import Path
-
-    from trainless.ui.run_list import reader_at, shelf_at
+def _reader(run: str, store: str) -> Iterator[RunReader]:
+    from trainless.runs.reader import reader_at
+    from trainless.ui.run_list import runs_at
 
     if not store:
         yield reader_at(Path(run))
         return
-    with closing(shelf_at(store)) as shelf:
-        yield shelf.opened(run)
+    with closing(runs_at(store)) as listed:
+        yield listed.opened(run)
 
 
-def _catch_up(reader: Reader) -> None:
-    while reader.refresh():
-        pass
-
-
-def frame(reader: Reader, title: str) -> RenderableType:
-    """What is shown of a run at a moment."""
+def frame(reader: RunReader, title: str) -> RenderableType:
+    """A run at a moment, as it is drawn."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
 
     from trainless.core.text import printable
 
-    progress, parts = reader.progress(), []
-    parts.append(_bars(progress))
-    parts.append(Text(_pace(progress), style="dim"))
+    progress, failures = reader.progress(), reader.failures
+    parts: list[RenderableType] = [_bars(progress), Text(_pace(progress), style="dim")]
     if len(reader.table()):
         parts.append(_best(reader))
     elif best := reader.best():
         parts.append(Text(printable(f"Best so far: {best.column} {best.value:.6g}, {best.arch}"), overflow="fold"))
-    if reader.failures.total:
-        parts.append(_failures(reader))
-    style = {"running": "cyan", "finished": "green", "ended": "yellow", "stopped": "red"}[progress.state]
+    if failures.total:
+        parts.append(Text(f"Failures: {failures.total:,}, the last of them", style="bold"))
+        for arch, column, reason in list(failures.last)[-FAILURES:][::-1]:
+            parts.append(Text(printable(f"  {column}: {reason}  ({arch})"), style="red", overflow="fold"))
+    style = STYLES[progress.state]
     head = Text(f"{reader.kind} {printable(title)}: {progress.state}", style=f"bold {style}")
     return Panel(Group(*parts), title=head, title_align="left", border_style=style)
 
 
-def _bars(progress: Progress) -> RenderableType:
+def _bars(progress: RunProgress) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
-    stages = progress.stages
-    if not stages:
+    if not progress.stages:
         going = progress.total is None and progress.state == "running"
         of = f" of {progress.total:,}" if progress.total else ""
         full = progress.total or max(1, progress.done)
         bar = ProgressBar(total=full, completed=0 if going else progress.done, width=32, pulse=going)
         grid.add_row(progress.unit, bar, f"{progress.done:,}{of}")
-    for stage in stages:
-        bar = ProgressBar(total=stage.total, completed=stage.done, width=32)
-        grid.add_row(stage.name, bar, f"{stage.done:.3g} of {stage.total:.3g}")
+    for name, done, total in progress.stages:
+        grid.add_row(name, ProgressBar(total=total, completed=done, width=32), f"{done:.3g} of {total:.3g}")
     return grid
 
 
-def _pace(progress: Progress) -> str:
+def _pace(progress: RunProgress) -> str:
     import math
 
     from trainless.core.text import printable
@@ -112,54 +110,73 @@ def _pace(progress: Progress) -> str:
     if progress.state == "running":
         left = duration(progress.left) if math.isfinite(progress.left) else "?"
         words.append(f"left {left} {progress.scope}".rstrip())
-    if progress.detail:
-        words.append(printable(progress.detail))
-    return " · ".join(words)
+    return " · ".join([*words, *filter(None, [printable(progress.detail)])])
 
 
-def _best(reader: Reader) -> RenderableType:
+def _best(reader: RunReader) -> RenderableType:
+    """The first rows; every column keeps its width, and the architecture takes what is left."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     from trainless.cli.table import number
-    from trainless.core.text import printable
     from trainless.ui.table import chosen, ordered
 
     table = reader.table()
     by, up = ("", False) if table.ranked else (table.columns[0].name, bool(table.columns[0].higher_is_better))
     places = ordered(table, chosen(table), by, descending=up)[:BEST].tolist()
-    shown = Table(title="Best so far", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    if table.names:
-        _column(shown, "name", [table.names[place] for place in places], "left")
+    columns = [("name", [table.names[place] for place in places])] if table.names else []
     for at, column in enumerate(table.columns[:COLUMNS]):
-        _column(shown, column.name, [number(float(table.values[place, at])) for place in places], "right")
+        columns.append((column.name, [number(float(table.values[place, at])) for place in places]))
+    shown = Table(title="Best so far", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for at, (name, cells) in enumerate(columns):
+        width = min(24, max(map(len, (name, *cells))))
+        side: Literal["left", "right"] = "left" if table.names and at == 0 else "right"
+        shown.add_column(Text(name), justify=side, min_width=width, no_wrap=True, overflow="ellipsis")
     shown.add_column("architecture", min_width=12, overflow="ellipsis")
-    for place in places:
-        name = [Text(printable(table.names[place]))] if table.names else []
-        values = [number(float(value)) for value in table.values[place, :COLUMNS]]
-        shown.add_row(*name, *values, Text(printable(table.archs[place]), no_wrap=True, overflow="ellipsis"))
-    first = Text(f"The best is {printable(table.archs[places[0]])}", overflow="fold")
-    return Group(shown, first)
+    for row, place in enumerate(places):
+        arch = Text(table.archs[place], no_wrap=True, overflow="ellipsis")
+        shown.add_row(*(Text(cells[row]) for _, cells in columns), arch)
+    return Group(shown, Text(f"The best is {table.archs[places[0]]}", overflow="fold"))
 
 
-def _column(shown: Table, name: str, cells: list[str], side: Literal["left", "right"]) -> None:
-    """A column that keeps its width; the architecture takes what is left."""
-    from rich.text import Text
+def ui(
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="A run, a folder of runs, or postgresql://… [default: this folder]")
+    ] = ".",
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = LOOPBACK,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
+) -> None:
+    """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""
+    from trainless.ui.run_list import OpenRuns, runs_at
+    from trainless.ui.security import is_loopback
+    from trainless.ui.server import listening, serve
 
-    from trainless.core.text import printable
+    with closing(runs_at(place)) as listed, listening(host, port) as socket:
+        number = socket.getsockname()[1]
+        if not is_loopback(host):
+            typer.echo(
+                f"warning: {host} is not this machine's own address: whoever can reach it sees these runs, without a"
+                " password and in plain text; leave out --host, and reach this page through ssh -L instead",
+                err=True,
+            )
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"{listed.title} is shown at http://{shown}:{number}/ (Ctrl-C ends it)")
+        with suppress(KeyboardInterrupt):
+            serve(OpenRuns(listed), host).run(sockets=[socket])
 
-    width = min(24, max(map(len, (name, *cells))))
-    shown.add_column(Text(printable(name)), justify=side, min_width=width, no_wrap=True, overflow="ellipsis")
 
+def report(
+    run: Annotated[Path, typer.Argument(help="The run folder of trainless design or trainless search.")],
+    store: Annotated[str, typer.Option(metavar="PLACE", help="Take a search from this store, as far as it is.")] = "",
+) -> None:
+    """Make the report of a run again, as one self-contained HTML file in its folder."""
+    from trainless.report.report import write_report
 
-def _failures(reader: Reader) -> RenderableType:
-    from rich.text import Text
+    if store:
+        from trainless.runs.stored import Shared
+        from trainless.store import store_at
 
-    from trainless.core.text import printable
-
-    failures = reader.failures
-    lines = [Text(f"Failures: {failures.total:,}, the last of them", style="bold")]
-    for arch, column, reason in list(failures.last)[-FAILURES:][::-1]:
-        lines.append(Text(printable(f"  {column}: {reason}  ({arch})"), style="red", overflow="fold"))
-    return Text("\n").join(lines)
+        with store_at(store) as opened:
+            Shared(opened, run.resolve().name, run).copy()
+    typer.echo(f"The report is in {write_report(run)}.")

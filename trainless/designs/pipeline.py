@@ -23,7 +23,6 @@ from trainless.core.units import budget_of, quantity, seconds_of
 from trainless.designs.ensemble import SUMMARY, join
 from trainless.designs.holdout import hold_back
 from trainless.designs.planning import Wish, plan_of, settle
-from trainless.designs.reporting import REPORT, write_report
 from trainless.designs.settings import Preset, require_designable, require_promises, require_varied, rungs
 from trainless.designs.settings import registry as presets
 from trainless.designs.stages import Progress, Work, elapsed, search_stage, train_stage
@@ -32,7 +31,9 @@ from trainless.execution.engine import Engine
 from trainless.learn.members import read_document
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
+from trainless.report.report import write_report
 from trainless.runs.folder import CONFIGURATION, locked, open_folder
+from trainless.runs.run_files import REPORT
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
 from trainless.store import store_at

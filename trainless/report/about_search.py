@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from trainless.core.arch import Arch, is_region
 from trainless.proxies import registry as proxies
-from trainless.report.contents import Contents, Searched
+from trainless.report.contents import Contents, SearchRecord
 from trainless.report.draw import svg as draw_svg
 from trainless.report.figures_search import (
     best_so_far_figure,
@@ -77,14 +77,14 @@ def search_section(contents: Contents) -> Section:
     return Section("search", "The search", (*parts, *_landscape(contents)))
 
 
-def _steps_words(searches: Sequence[Searched]) -> str:
+def _steps_words(searches: Sequence[SearchRecord]) -> str:
     text = "The best that was seen so far; a dot is the winner at the end. What lies lower is drawn at the edge."
     if any(is_region(candidate) for one in searches for candidate in one.candidates[:1]):
         text += " Pruning has no single network before its end."
     return text + (" Seeds differ between searches and shift the scores a little." if len(searches) > 1 else "")
 
 
-def _signal(one: Searched) -> str:
+def _signal(one: SearchRecord) -> str:
     if one.ranking:
         return f"{one.ranking} composite"
     return next(iter(one.directions)) if len(one.directions) == 1 else "sum of ranks"

@@ -1,25 +1,37 @@
-"""What a report is made of: plain data that a run kept. Whoever makes a report fills this in; nothing here is read."""
+"""What a report is made of: plain data that a run kept, as it is read from its folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from trainless.core.arch import Arch, Candidate
+from trainless.core.errors import InputError
+from trainless.core.files import unnumber
 from trainless.core.task import Task
 from trainless.core.types import Floats
 from trainless.learn.checkpoint import Epoch
+from trainless.learn.members import history_of, member_folder, read_document, task_from_json
+from trainless.learn.predictor import ENSEMBLE
+from trainless.runs.reader import catch_up, reader_at
+from trainless.runs.reader_base import space_of
+from trainless.runs.reader_design import DesignReader
+from trainless.runs.reader_search import SearchReader
+from trainless.runs.run_files import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
 from trainless.spaces.protocol import Space
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Json = Mapping[str, Any]
+BEST = 20  # of a leaderboard
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class SearchRecord:
     """What one search looked at, in its order.
 
     Args:
@@ -76,7 +88,7 @@ class Contents:
     settings: Json
     decisions: Mapping[str, tuple[str, ...]]
     space: Space | None
-    searches: tuple[Searched, ...]
+    searches: tuple[SearchRecord, ...]
     summary: Json = field(default_factory=dict)
     predictions: Arrays = field(default_factory=dict)
     histories: Mapping[str, tuple[Epoch, ...]] = field(default_factory=dict)
@@ -97,3 +109,95 @@ class Contents:
         if not task or task["kind"] == "regression":
             return ()
         return tuple(task["classes"]) or tuple(str(number) for number in range(task["outputs"]))
+
+
+def read_contents(path: Path, chosen: Space | None = None) -> Contents:
+    """Read what a run has kept for its report.
+
+    Args:
+        path: The run folder.
+        chosen: The space, where it is not a registered one.
+
+    Raises:
+        InputError: The folder is that of no search and no design, or of one that has nothing to report yet.
+    """
+    reader = catch_up(reader_at(path, keep=True))
+    if isinstance(reader, DesignReader):
+        return _of_design(path, reader, chosen)
+    if isinstance(reader, SearchReader):
+        return _of_search(path, reader, chosen)
+    raise InputError(f"{path} is no folder of trainless design or search: give one of those")
+
+
+def arrays_in(path: Path) -> Arrays:
+    """The arrays of a file; none where there is no file."""
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _of_design(path: Path, reader: DesignReader, chosen: Space | None) -> Contents:
+    summary, ensemble = read_document(path / SUMMARY), read_document(path / ENSEMBLE)
+    searches = {trial["name"]: reader.searches[trial["name"]] for trial in summary["plan"]["searches"]}
+    histories = {}
+    for member in summary["members"]:
+        if member["folder"]:
+            histories[member["name"]] = history_of(member_folder(path, member["folder"]))
+    settings = {name: value for name, value in reader.settings.items() if name != "plan"}
+    return Contents(
+        settings,
+        _decisions(next(iter(searches.values()))),
+        chosen or space_of(settings, summary["plan"]["space"]),
+        tuple(_record(one, read_document(path / SEARCHES / name / RESULT)) for name, one in searches.items()),
+        summary,
+        arrays_in(path / PREDICTIONS),
+        histories,
+        arrays_in(path / SHOWN),
+        ensemble,
+        task_from_json(ensemble["task"]),
+    )
+
+
+def _decisions(reader: SearchReader) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(options) for name, options in reader.settings["decisions"].items()}
+
+
+def _of_search(path: Path, reader: SearchReader, chosen: Space | None) -> Contents:
+    if not reader.steps:
+        raise InputError(f"{path} has nothing to report yet: run the same trainless search again first")
+    space = chosen or reader.space
+    best = [] if space is None else [(space.parse(arch), values) for arch, values in reader.leaderboard(BEST)]
+    spent = reader.steps[-1].spent
+    result = {
+        "trial": reader.settings["searcher"],
+        "archs": [arch for arch, _ in best],
+        "values": [values for _, values in best],
+        "evaluations": spent.evaluations,
+        "seconds": spent.seconds,
+    }
+    return Contents(reader.settings, _decisions(reader), space, (_record(reader, result),))
+
+
+def _record(reader: SearchReader, result: Json) -> SearchRecord:
+    settings = reader.settings
+    told = [
+        (step.number, proposal.candidate, outcome.values)
+        for step in reader.steps
+        for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
+    ]
+    directions = {name: bool(up) for name, up in settings["higher_is_better"].items()}
+    return SearchRecord(
+        result["trial"],
+        settings["searcher"],
+        settings["ranking"] or "",
+        directions,
+        tuple(candidate for _, candidate, _ in told),
+        tuple(number for number, _, _ in told),
+        {name: np.array([values.get(name, np.nan) for _, _, values in told]) for name in directions},
+        tuple(tuple(arch) for arch in result["archs"][:BEST]),
+        tuple({name: unnumber(value) for name, value in row.items()} for row in result["values"][:BEST]),
+        int(result["evaluations"]),
+        float(result["seconds"]),
+        int(settings["seed"]),
+    )

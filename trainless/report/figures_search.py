@@ -30,7 +30,7 @@ from trainless.report.chart import (
     svg,
     words,
 )
-from trainless.report.contents import Searched
+from trainless.report.contents import SearchRecord
 from trainless.report.markup import Markup, figure, joined, percent, short, tag
 from trainless.report.scene import text_width
 from trainless.runs.signals import scores_of
@@ -40,7 +40,7 @@ from trainless.spaces.sketch import Drawable, Graph, Sketch
 GROUPS = 10  # stations of a search's way
 
 
-def standings(searches: Sequence[Searched]) -> list[Floats]:
+def standings(searches: Sequence[SearchRecord]) -> list[Floats]:
     """One number per candidate of each search and then per arch of its leaderboard, higher is better.
 
     It is the ranking over all of them together, so that searches can be compared; regions, whose scores are those of
@@ -65,7 +65,7 @@ def standings(searches: Sequence[Searched]) -> list[Floats]:
     ]
 
 
-def _ranked(one: Searched, rows: Mapping[str, Mapping[str, float]]) -> Floats:
+def _ranked(one: SearchRecord, rows: Mapping[str, Mapping[str, float]]) -> Floats:
     directions = {name: up for name, up in one.directions.items() if all(name in row for row in rows.values())}
     scores = scores_of(rows, directions)
     if one.ranking in registry and set(registry[one.ranking].proxies) <= set(directions):
@@ -78,12 +78,12 @@ def _ranked(one: Searched, rows: Mapping[str, Mapping[str, float]]) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def wanted(one: Searched) -> dict[str, bool]:
+def wanted(one: SearchRecord) -> dict[str, bool]:
     """Whether the search wants more of each score: as its ranking weighs them, else as each is believed to go.
 
     Example:
         >>> directions = {"length": True, "zico": True}
-        >>> wanted(Searched("rl-00", "", "teacup", directions, (), (), {}, (), (), 0, 0.0, 0))
+        >>> wanted(SearchRecord("rl-00", "", "teacup", directions, (), (), {}, (), (), 0, 0.0, 0))
         {'length': False, 'zico': True}
     """
     weights: Mapping[str, float] = {}
@@ -104,12 +104,12 @@ def best_so_far(values: Floats) -> Floats:
     return np.where(np.isfinite(best), best, np.nan)
 
 
-def networks_left(one: Searched) -> Floats:
+def networks_left(one: SearchRecord) -> Floats:
     """How many networks a pruning still had open at each evaluation; NaN for archs.
 
     Example:
         >>> regions = ((frozenset({0, 1}), frozenset({0, 1})), (frozenset({0}), frozenset({0, 1})))
-        >>> one = Searched("prune-00", "prune", "", {}, regions, (1, 2), {}, (), (), 2, 0.0, 0)
+        >>> one = SearchRecord("prune-00", "prune", "", {}, regions, (1, 2), {}, (), (), 2, 0.0, 0)
         >>> networks_left(one).tolist()
         [4.0, 2.0]
     """
@@ -177,7 +177,7 @@ class Plane:
     explained: Floats
 
 
-def landscape(searches: Sequence[Searched], sizes: Sequence[int]) -> Plane | None:
+def landscape(searches: Sequence[SearchRecord], sizes: Sequence[int]) -> Plane | None:
     """Project everything that was looked at by PCA (TEG-NAS, 4.3); None where there are fewer than three archs.
 
     A search's way is the mean place of what it looked at, over at most ten stretches of its steps. TEG-NAS forks one
@@ -220,7 +220,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(found)) if found else np.nan
 
 
-def _way(one: Searched, sizes: Sequence[int]) -> Floats:
+def _way(one: SearchRecord, sizes: Sequence[int]) -> Floats:
     order = sorted(set(one.steps))
     groups = [set(part.tolist()) for part in np.array_split(np.array(order), min(GROUPS, len(order))) if len(part)]
     vectors = positions(one.candidates, sizes)
@@ -261,7 +261,7 @@ MOST_POINTS = 1200
 _GRID = (26, 18)
 
 
-def methods(searches: Sequence[Searched]) -> list[str]:
+def methods(searches: Sequence[SearchRecord]) -> list[str]:
     """The methods in their order; each has the colour of its place."""
     return list(dict.fromkeys(one.method for one in searches))
 
@@ -286,12 +286,12 @@ def in_words(method: str) -> str:
     return METHODS.get(method, method)
 
 
-def method_legend(searches: Sequence[Searched]) -> Markup:
+def method_legend(searches: Sequence[SearchRecord]) -> Markup:
     """Which colour is which method."""
     return legend((colour(place), in_words(name)) for place, name in enumerate(methods(searches)))
 
 
-def best_so_far_figure(searches: Sequence[Searched], standing: Sequence[Floats], what: str) -> Markup:
+def best_so_far_figure(searches: Sequence[SearchRecord], standing: Sequence[Floats], what: str) -> Markup:
     """The best value that each search had seen after so many evaluations; its winner is the dot at the end."""
     names = methods(searches)
     curves = [best_so_far(values[: len(one.candidates)]) for one, values in zip(searches, standing, strict=True)]
@@ -321,7 +321,7 @@ def _finite(columns: Sequence[Floats]) -> list[float]:
     return [float(value) for column in columns for value in column if np.isfinite(value)]
 
 
-def pruning_figure(searches: Sequence[Searched]) -> Markup | None:
+def pruning_figure(searches: Sequence[SearchRecord]) -> Markup | None:
     """How many networks each pruning had left, from the whole space to one; None where nothing was pruned."""
     columns = [(one, networks_left(one)) for one in searches]
     columns = [(one, left) for one, left in columns if np.isfinite(left).any()]
@@ -369,7 +369,7 @@ def _shade(name: str, place: int) -> str:
 
 
 def landscape_figure(
-    plane: Plane, name: str, values: Floats, *, higher: bool, searches: Sequence[Searched], title: str
+    plane: Plane, name: str, values: Floats, *, higher: bool, searches: Sequence[SearchRecord], title: str
 ) -> Markup:
     """One score over the plane of all architectures: darker is better; ways of the searches and their winners on it."""
     share = places(values, higher=higher)
@@ -417,7 +417,7 @@ def _ground(box: Frame, points: Floats, share: Floats) -> list[Markup]:
     ]
 
 
-def _ways(box: Frame, plane: Plane, searches: Sequence[Searched]) -> list[Markup]:
+def _ways(box: Frame, plane: Plane, searches: Sequence[SearchRecord]) -> list[Markup]:
     """The way of the first search of each method, and every winner."""
     names, marks, drawn = methods(searches), [], set()
     for one, way, end in zip(searches, plane.ways, plane.winners, strict=True):

@@ -10,8 +10,8 @@ import numpy as np
 from trainless.core.arch import Decision, is_region
 from trainless.core.text import undamaged
 from trainless.core.errors import InputError
-from trainless.runs.folder import read_configuration
-from trainless.runs.trajectory import read_only, step_of
+from trainless.runs.reader import catch_up, reader_at
+from trainless.runs.reader_search import SearchReader
 from trainless.searchers.optuna_sampler import to_study
 
 
@@ -30,12 +30,14 @@ def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
         The study.
     """
     source = Path(run)
-    configuration = read_configuration(source)
+    reader = reader_at(source, keep=True)
+    if not isinstance(reader, SearchReader):
+        raise InputError(f"{run} is a {reader.kind}: expected the run folder of trainless search")
+    catch_up(reader)
     with undamaged(source, "give another run"):
-        steps = [step_of(line.step) for line in read_only(source) if line.step]
         told = [
             (step.number, proposal, outcome)
-            for step in steps
+            for step in reader.steps
             for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
             if not is_region(proposal.candidate)
         ]
@@ -43,9 +45,9 @@ def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
         raise InputError(f"{run} has evaluated no architecture yet (pruning evaluates regions): nothing to export")
     address = _address(storage)
     with undamaged(source, "give another run"):
-        higher = configuration["higher_is_better"]
+        higher = reader.settings["higher_is_better"]
         return to_study(
-            [Decision(each, tuple(options)) for each, options in configuration["decisions"].items()],
+            [Decision(each, tuple(options)) for each, options in reader.settings["decisions"].items()],
             [proposal.arch for _, proposal, _ in told],
             {column: np.array([outcome.values[column] for _, _, outcome in told]) for column in higher},
             higher_is_better=higher,

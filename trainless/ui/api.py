@@ -12,9 +12,9 @@ from trainless.core.text import printable
 from trainless.core.types import Indices as Places
 from trainless.core.types import Json
 from trainless.report import draw
-from trainless.ui.progress import MEANINGS, Progress, Reader
-from trainless.ui.run_list import Desk
-from trainless.ui.table import Kept, Limit, best_so_far, chosen, ordered, points
+from trainless.runs.reader_base import MEANINGS, RunProgress, RunReader
+from trainless.ui.run_list import OpenRuns
+from trainless.ui.table import Kept, Within, best_so_far, chosen, ordered, points
 
 MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
 
@@ -39,19 +39,19 @@ def clean(value: Any) -> Any:
     return printable(str(value))
 
 
-def listed(desk: Desk) -> Json:
+def listed(runs: OpenRuns) -> Json:
     """All runs with how far they are; one that cannot be read says why. What was skipped is named too."""
-    runs = []
-    for name in desk.shelf.names():
+    found: list[Json] = []
+    for name in runs.listed.names():
         try:
-            with desk.reading(name) as reader:
-                runs.append(_brief(desk, name, reader))
+            with runs.reading(name) as reader:
+                found.append(_brief(runs, name, reader))
         except TrainlessError as error:
-            runs.append({"id": name, "problem": printable(str(error))})
-    return {"title": printable(desk.shelf.title), "runs": runs, "skipped": clean(desk.shelf.skipped())}
+            found.append({"id": name, "problem": printable(str(error))})
+    return {"title": printable(runs.listed.title), "runs": found, "skipped": clean(runs.listed.skipped())}
 
 
-def _brief(desk: Desk, name: str, reader: Reader) -> Json:
+def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
     best, settings = reader.best(), reader.settings
     task = settings.get("task")
     return {
@@ -63,24 +63,24 @@ def _brief(desk: Desk, name: str, reader: Reader) -> Json:
         "progress": told(reader.progress()),
         "best": None if best is None else clean(best._asdict()),
         "failures": reader.failures.total,
-        "report": desk.shelf.report_written(name) > 0,
+        "report": runs.listed.report_written(name) > 0,
     }
 
 
-def told(progress: Progress) -> Json:
+def told(progress: RunProgress) -> Json:
     """A progress as JSON."""
-    stages = [vars(stage) for stage in progress.stages]
+    stages = [stage._asdict() for stage in progress.stages]
     found: Json = clean({**vars(progress), "stages": stages, "meaning": MEANINGS[progress.state]})
     return found
 
 
-def about(desk: Desk, name: str) -> Json:
+def about(runs: OpenRuns, name: str) -> Json:
     """One run: how far it is, its settings and its columns; ``version`` changes with its table."""
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         table = reader.table()
         columns = [{"name": column.name, "up": column.higher_is_better} for column in table.columns]
         return {
-            **_brief(desk, name, reader),
+            **_brief(runs, name, reader),
             "columns": clean(columns),
             "named": bool(table.names),
             "ranked": table.ranked,
@@ -89,31 +89,31 @@ def about(desk: Desk, name: str) -> Json:
             "curves": [column.name for column in table.columns if reader.told(column.name)[0]],
             "settings": [list(pair) for pair in _flat(clean(reader.settings), ("decisions", "format")).items()],
             "drawn": reader.space is not None,
-            "below": [each for each in desk.shelf.names() if each.startswith("" if name == "." else f"{name}/")]
+            "below": [each for each in runs.listed.names() if each.startswith("" if name == "." else f"{name}/")]
             if reader.kind == "design"
             else [],
         }
 
 
-def _version(reader: Reader) -> str:
+def _version(reader: RunReader) -> str:
     progress = reader.progress()
     return f"{len(reader.table())} {progress.done} {progress.changed} {progress.state}"
 
 
 def rows(
-    desk: Desk,
+    runs: OpenRuns,
     name: str,
     *,
     words: str = "",
     kept: Kept = "all",
-    limits: Sequence[Limit] = (),
+    limits: Sequence[Within] = (),
     by: str = "",
     descending: bool = False,
     offset: int = 0,
     count: int = 50,
 ) -> Json:
     """A page of the candidates that a filter leaves."""
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         table = reader.table()
         places = ordered(table, chosen(table, words, kept, limits), by, descending=descending)
         page = places[offset : offset + min(count, MOST_ROWS)].tolist()
@@ -131,10 +131,10 @@ def rows(
 
 
 def scattered(
-    desk: Desk, name: str, x: str, y: str, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()
+    runs: OpenRuns, name: str, x: str, y: str, words: str = "", kept: Kept = "all", limits: Sequence[Within] = ()
 ) -> Json:
     """The points of a plane."""
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         table = reader.table()
         left: Places = chosen(table, words, kept, limits)
         wanted = set(left.tolist())
@@ -144,29 +144,29 @@ def scattered(
         return {"points": clean(found), "all": len(left), "ranked": table.ranked}
 
 
-def failed(desk: Desk, name: str) -> Json:
+def failed(runs: OpenRuns, name: str) -> Json:
     """Failures by reason, and the last of them, newest first."""
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         failures = reader.failures
         reasons = [{"column": c, "reason": r, "times": n} for (c, r), n in failures.reasons.most_common(100)]
         last = [failure._asdict() for failure in reversed(failures.last)][:MOST_FAILURES]
         return {"total": failures.total, "reasons": clean(reasons), "last": clean(last)}
 
 
-def curve(desk: Desk, name: str, column: str) -> Json:
+def curve(runs: OpenRuns, name: str, column: str) -> Json:
     """How a column's best improved."""
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         values, up = reader.told(column)
         return {"points": clean(best_so_far(values, up)), "up": up}
 
 
-def drawing(desk: Desk, name: str, arch: str) -> str:
+def drawing(runs: OpenRuns, name: str, arch: str) -> str:
     """An architecture as SVG.
 
     Raises:
         InputError: It cannot be drawn, with the reason.
     """
-    with desk.reading(name) as reader:
+    with runs.reading(name) as reader:
         space = reader.space
     if space is None:
         raise InputError(
@@ -178,13 +178,13 @@ def drawing(desk: Desk, name: str, arch: str) -> str:
         raise InputError(f"{arch[:80]!r} cannot be drawn ({error})") from error
 
 
-def compared(desk: Desk, names: Sequence[str]) -> Json:
+def compared(runs: OpenRuns, names: Sequence[str]) -> Json:
     """Runs beside each other: numbers, settings that differ, columns in common, and how much their best agree."""
     if not 2 <= len(names) <= 8:
         raise InputError(f"{len(names)} runs were given; expected 2 to 8 to compare")
     parts = []
     for name in names:
-        with desk.reading(name) as reader:
+        with runs.reading(name) as reader:
             table = reader.table()
             first = ordered(table, chosen(table))[:TOP].tolist() if table.ranked else []
             part = {
@@ -192,7 +192,7 @@ def compared(desk: Desk, names: Sequence[str]) -> Json:
                 "top": [table.archs[place] for place in first],
                 "columns": {column.name: column.higher_is_better for column in table.columns},
                 "settings": clean(reader.settings),
-                "brief": _brief(desk, name, reader),
+                "brief": _brief(runs, name, reader),
             }
             part["curves"] = {each: best_so_far(*_sound(reader.told(each))) for each in part["columns"]}
             parts.append(part)

@@ -1,33 +1,36 @@
-"""The runs that are looked at: those of a folder, or those of a store; each is read on from where it was."""
+"""The runs that are looked at: those of a folder, or those of a store; each is read on from where it was.
+
+Folders are not trusted: no link is followed, and the names that come from outside are looked up among what was found
+here and never made into paths.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trainless.core.errors import InputError, TrainlessError
-from trainless.designs.reporting import REPORT
-from trainless.runs.folder import CONFIGURATION
+from trainless.core.errors import InputError
+from trainless.core.text import undamaged
+from trainless.runs.reader import is_run, reader_at
+from trainless.runs.reader_base import RunReader
+from trainless.runs.reader_search import SearchReader, StoreSource
+from trainless.runs.run_files import REPORT, changed_at, folders_in, is_plain, read_bytes
 from trainless.store import SqlStore
-from trainless.ui.designs import DesignReader
-from trainless.ui.progress import Reader
-from trainless.ui.run_files import changed_at, is_plain, is_sweep, links_in, read_bytes, runs_in
-from trainless.ui.searches import SearchReader
-from trainless.ui.sources import FolderSource, StoreSource
-from trainless.ui.sweeps import SweepReader
 
 PATIENCE = 5.0  # seconds for which a server that went away is waited for
+MOST, DEEPEST = 1000, 5
 
 
-class Shelf(Protocol):
+class RunList(Protocol):
     """A set of runs."""
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """What people call it; never with a password."""
         ...
 
     def names(self) -> list[str]:
@@ -35,10 +38,10 @@ class Shelf(Protocol):
         ...
 
     def skipped(self) -> list[str]:
-        """What may be a run and is not looked into."""
+        """What may be a run and is not looked into: links to folders."""
         ...
 
-    def opened(self, name: str) -> Reader:
+    def opened(self, name: str) -> RunReader:
         """A reader of a run, at its beginning.
 
         Raises:
@@ -63,26 +66,49 @@ class Shelf(Protocol):
         ...
 
 
-def reader_at(folder: Path) -> Reader:
-    """A reader of a folder of ``search``, ``bench sweep`` or ``design``.
+def runs_in(root: Path) -> dict[str, Path]:
+    """The runs in a folder and below it, by their place in it; the folder itself is ``.``.
 
     Raises:
-        InputError: It is none of them.
+        InputError: There is no such folder.
     """
-    if is_sweep(folder):
-        return SweepReader(folder)
-    if not is_plain(folder / CONFIGURATION):
-        raise InputError(f"{folder} is no run: it has no {CONFIGURATION}")
-    source = FolderSource(folder)
-    configuration = source.configuration()
-    if configuration.get("verb") == "design":
-        return DesignReader(folder)
-    if "searcher" not in configuration:
-        raise InputError(f"{folder} is no folder of trainless search, design or bench sweep: give one of those")
-    return SearchReader(source)
+    if not root.is_dir():
+        raise InputError(f"{root} is no folder: give a run, a folder of runs, or postgresql://user@host/database")
+    top = root.resolve()
+    found: dict[str, Path] = {}
+    for folder in _walk(top, 0):
+        if is_run(folder):
+            found[folder.relative_to(top).as_posix()] = folder
+        if len(found) == MOST:
+            break
+    return found
 
 
-class FolderShelf:
+def links_in(root: Path) -> list[str]:
+    """The links to folders in a folder and below it, by their place in it; they are not followed."""
+    top, found = root.resolve(), list[str]()
+    for folder in _walk(top, 0):
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(e.name for e in entries if e.is_symlink() and e.is_dir() and not e.name.startswith("."))
+        except OSError:
+            continue
+        found += [(folder / name).relative_to(top).as_posix() for name in names]
+        if len(found) >= MOST:
+            break
+    return found[:MOST]
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    """A folder and what is below it, each folder in the order of names; no links, nothing hidden."""
+    yield folder
+    if depth < DEEPEST:
+        for name in folders_in(folder):
+            if not name.startswith("."):
+                yield from _walk(folder / name, depth + 1)
+
+
+class FolderRuns:
     """The runs in a folder and below it.
 
     Args:
@@ -95,51 +121,43 @@ class FolderShelf:
 
     @property
     def title(self) -> str:
-        """The folder."""
         return str(self._root.resolve())
 
     def names(self) -> list[str]:
-        """Looked for again, so that new ones appear."""
         self._found = runs_in(self._root)
         return list(self._found)
 
     def skipped(self) -> list[str]:
-        """Links to folders."""
         return links_in(self._root)
 
     def _at(self, name: str) -> Path:
-        """Looked up and never made into a path."""
         found = self._found.get(name) or runs_in(self._root).get(name)
         if found is None:
             raise InputError(f"there is no run {name!r} in {self._root}")
         return found
 
-    def opened(self, name: str) -> Reader:
-        """By what is in its folder."""
+    def opened(self, name: str) -> RunReader:
         return reader_at(self._at(name))
 
     def stamp(self, name: str) -> float:
-        """The folder's inode."""
         try:
             return float(self._at(name).lstat().st_ino)
         except OSError:
             return 0.0
 
     def report(self, name: str) -> bytes | None:
-        """``report.html``, where it is a file of its own."""
         path = self._at(name) / REPORT
         return read_bytes(path) if is_plain(path) else None
 
     def report_written(self, name: str) -> float:
-        """When it was written; 0 where there is none."""
         return changed_at(self._at(name) / REPORT)
 
     def close(self) -> None:
-        """Nothing is open."""
+        pass
 
 
-class StoreShelf:
-    """The runs of a store.
+class StoreRuns:
+    """The searches of a store; designs and sweeps keep themselves in folders.
 
     Args:
         store: The store.
@@ -150,87 +168,84 @@ class StoreShelf:
 
     @property
     def title(self) -> str:
-        """The store, without a password."""
         return self._store.shown
 
     def names(self) -> list[str]:
-        """As the store has them now."""
         return [entry.name for entry in self._store.runs.all()]
 
     def skipped(self) -> list[str]:
-        """A store has no links."""
         return []
 
-    def opened(self, name: str) -> Reader:
-        """A search; designs and sweeps keep themselves in folders."""
+    def opened(self, name: str) -> RunReader:
         return SearchReader(StoreSource(self._store, name))
 
     def stamp(self, name: str) -> float:
-        """Names are not used again."""
-        return 0.0
+        return 0.0  # names are not used again
 
     def report(self, name: str) -> bytes | None:
-        """A store has none."""
         return None
 
     def report_written(self, name: str) -> float:
-        """A store has none."""
         return 0.0
 
     def close(self) -> None:
-        """Let go of the connection."""
         self._store.close()
 
 
-def shelf_at(place: str) -> Shelf:
+def runs_at(place: str) -> RunList:
     """The runs at a folder, or at ``postgresql://user@host/database``."""
     if not place.startswith(("postgresql://", "postgres://")):
-        return FolderShelf(Path(place))
+        return FolderRuns(Path(place))
     from trainless.store.postgres import PostgresStore
 
-    return StoreShelf(PostgresStore(place, patience=PATIENCE))
+    return StoreRuns(PostgresStore(place, patience=PATIENCE))
 
 
-class Opened(NamedTuple):
+class OpenRun(NamedTuple):
     """A run that is looked at: its reader, who may use it, and which run it was."""
 
-    reader: Reader
+    reader: RunReader
     turn: threading.Lock
     stamp: float
 
 
-class Desk:
+class OpenRuns:
     """Keeps readers, so that only what is new is read; one thread at a time reads a run.
 
     Args:
-        shelf: The runs.
+        listed: The runs.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
-        self._opened: dict[str, Opened] = {}
+    def __init__(self, listed: RunList) -> None:
+        self.listed = listed
+        self._opened: dict[str, OpenRun] = {}
         self._turn = threading.Lock()
 
     @contextmanager
-    def reading(self, name: str) -> Iterator[Reader]:
-        """A run's reader, up to date; what is wrong with it is forgotten, so that it is read again next time."""
-        opened = self._entry(name)
-        with opened.turn:
-            try:
-                opened.reader.refresh()
-                yield opened.reader
-            except (TrainlessError, OSError) as error:
-                with self._turn:
-                    self._opened.pop(name, None)
-                if isinstance(error, OSError):
-                    raise InputError(f"{name} cannot be read ({error.strerror}): look at its folder") from error
-                raise
+    def reading(self, name: str) -> Iterator[RunReader]:
+        """A run's reader, up to date; what is wrong with it is forgotten, so that it is read again next time.
 
-    def _entry(self, name: str) -> Opened:
+        Raises:
+            InputError: The run cannot be read, whatever is wrong with it.
+        """
+        try:
+            with undamaged(name, "look at its folder"):
+                opened = self._entry(name)
+                with opened.turn:
+                    opened.reader.refresh()
+                    yield opened.reader
+        except Exception as error:
+            with self._turn:
+                self._opened.pop(name, None)
+            if isinstance(error, OSError):
+                raise InputError(f"{name} cannot be read ({error.strerror}): look at its folder") from error
+            raise
+
+    def _entry(self, name: str) -> OpenRun:
         with self._turn:
-            held, stamp = self._opened.get(name), self.shelf.stamp(name)
+            held, stamp = self._opened.get(name), self.listed.stamp(name)
             if held is None or held.stamp != stamp:
                 self._opened.pop(name, None)
-                held = Opened(self.shelf.opened(name), threading.Lock(), stamp)
+                held = OpenRun(self.listed.opened(name), threading.Lock(), stamp)
                 self._opened[name] = held
             return held

@@ -14,9 +14,9 @@ from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import printable
 from trainless.report.page import SCRIPT, STYLE
 from trainless.ui import api as answers
-from trainless.ui.run_list import Desk
+from trainless.ui.run_list import OpenRuns
 from trainless.ui.security import Guard
-from trainless.ui.table import Kept, Limit
+from trainless.ui.table import Kept, Within
 
 try:
     import uvicorn
@@ -42,19 +42,19 @@ Words = Annotated[str, Query(max_length=1000)]
 Where = Annotated[str, Query(max_length=4000)]
 
 
-def application(desk: Desk, bound: str) -> Guard:
+def application(runs: OpenRuns, bound: str) -> Guard:
     """Everything that is answered.
 
     Args:
-        desk: The runs.
+        runs: The runs.
         bound: The address that the server is bound to.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(TrainlessError, _mistaken)
     app.add_exception_handler(RequestValidationError, _misasked)
     _serve_files(app)
-    _serve_runs(app, desk)
-    _serve_pictures(app, desk)
+    _serve_runs(app, runs)
+    _serve_pictures(app, runs)
     return Guard(app, bound)
 
 
@@ -78,10 +78,10 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(desk: Desk, host: str) -> uvicorn.Server:
+def serve(runs: OpenRuns, host: str) -> uvicorn.Server:
     """A server that is ready to run on a socket."""
     settings = uvicorn.Config(
-        application(desk, host),
+        application(runs, host),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -108,14 +108,14 @@ def _serve_files(app: FastAPI) -> None:
         app.add_api_route("/" if name == "index.html" else f"/{name}", lambda name=name: answer(name))
 
 
-def _serve_runs(app: FastAPI, desk: Desk) -> None:
+def _serve_runs(app: FastAPI, runs: OpenRuns) -> None:
     @app.get("/api/runs")
     def listed() -> Response:
-        return JSONResponse(answers.listed(desk))
+        return JSONResponse(answers.listed(runs))
 
     @app.get("/api/run")
     def about(name: Id) -> Response:
-        return JSONResponse(answers.about(desk, name))
+        return JSONResponse(answers.about(runs, name))
 
     @app.get("/api/rows")
     def rows(
@@ -129,7 +129,7 @@ def _serve_runs(app: FastAPI, desk: Desk) -> None:
         count: Annotated[int, Query(ge=1, le=answers.MOST_ROWS)] = 50,
     ) -> Response:
         found = answers.rows(
-            desk,
+            runs,
             name,
             words=words,
             kept=kept,
@@ -143,45 +143,45 @@ def _serve_runs(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/api/points")
     def scattered(name: Id, x: Words, y: Words, words: Words = "", kept: Kept = "all", where: Where = "[]") -> Response:
-        return JSONResponse(answers.scattered(desk, name, x, y, words, kept, limits_of(where)))
+        return JSONResponse(answers.scattered(runs, name, x, y, words, kept, limits_of(where)))
 
     @app.get("/api/failures")
     def failed(name: Id) -> Response:
-        return JSONResponse(answers.failed(desk, name))
+        return JSONResponse(answers.failed(runs, name))
 
     @app.get("/api/curve")
     def curve(name: Id, column: Words) -> Response:
-        return JSONResponse(answers.curve(desk, name, column))
+        return JSONResponse(answers.curve(runs, name, column))
 
     @app.get("/api/compare")
     def compared(names: Annotated[list[str], Query(alias="id", max_length=8)]) -> Response:
-        return JSONResponse(answers.compared(desk, names))
+        return JSONResponse(answers.compared(runs, names))
 
 
-def _serve_pictures(app: FastAPI, desk: Desk) -> None:
+def _serve_pictures(app: FastAPI, runs: OpenRuns) -> None:
     @app.get("/api/drawing")
     def drawing(name: Id, arch: Annotated[str, Query(max_length=100_000)]) -> Response:
         headers = {"content-security-policy": SVG_POLICY}
-        return Response(answers.drawing(desk, name, arch), media_type="image/svg+xml", headers=headers)
+        return Response(answers.drawing(runs, name, arch), media_type="image/svg+xml", headers=headers)
 
     @app.get("/report")
     def report(name: Id) -> Response:
-        found = desk.shelf.report(name)
+        found = runs.listed.report(name)
         if found is None:
             raise InputError(f"the run {name!r} has no report: trainless report makes one")
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(found, media_type="text/html; charset=utf-8", headers=headers)
 
 
-def limits_of(text: str) -> list[Limit]:
+def limits_of(text: str) -> list[Within]:
     """The limits that the page asks for, as JSON ``[["params", null, 12000]]``.
 
     Example:
         >>> limits_of('[["params", null, 12000]]')
-        [Limit(column='params', low=None, high=12000.0)]
+        [Within(column='params', low=None, high=12000.0)]
     """
     try:
-        found = [Limit(str(column), _bound(low), _bound(high)) for column, low, high in json.loads(text)]
+        found = [Within(str(column), _bound(low), _bound(high)) for column, low, high in json.loads(text)]
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError('limits were given that are none; expected [["params", null, 12000]]') from error
     return found

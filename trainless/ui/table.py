@@ -1,30 +1,20 @@
-"""Candidates as a table: columns with a direction, sorted, filtered, page by page, and as points of a plane."""
+"""Candidates sorted, filtered, and as points of a plane."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from trainless.core.errors import InputError
-from trainless.core.text import printable
-from trainless.core.types import Floats, Indices
+from trainless.core.types import Indices
+from trainless.runs.reader_base import OK, Candidates
 
 Kept = Literal["all", "ok", "failed"]
-OK = "ok"
 
 
-class Column(NamedTuple):
-    """A column of numbers; ``higher_is_better`` is None where neither is."""
-
-    name: str
-    higher_is_better: bool | None
-
-
-class Limit(NamedTuple):
+class Within(NamedTuple):
     """Rows whose value in a column is within bounds; None is no bound."""
 
     column: str
@@ -32,72 +22,13 @@ class Limit(NamedTuple):
     high: float | None
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Candidates, in their order where they have one.
-
-    Args:
-        names: What each is called, or nothing where the architecture is its name.
-        archs: In the space's notation.
-        columns: What was measured.
-        values: ``(candidates, columns)``; NaN where there is none.
-        status: ``ok``, or why a value is missing.
-        ranked: Whether the order means something.
-    """
-
-    names: tuple[str, ...]
-    archs: tuple[str, ...]
-    columns: tuple[Column, ...]
-    values: Floats
-    status: tuple[str, ...]
-    ranked: bool = False
-
-    def __len__(self) -> int:
-        return len(self.archs)
-
-    def column(self, name: str) -> Floats:
-        """The values of a column.
-
-        Raises:
-            InputError: There is no such column.
-        """
-        for place, column in enumerate(self.columns):
-            if column.name == name:
-                return self.values[:, place]
-        known = ", ".join(column.name for column in self.columns) or "none"
-        raise InputError(f"the column {name!r} was asked for; expected one of {known}")
-
-
-NOTHING = Table((), (), (), np.zeros((0, 0)), ())
-
-
-def table_of(
-    archs: Sequence[str],
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[float]],
-    status: Sequence[str],
-    *,
-    names: Sequence[str] = (),
-    ranked: bool = False,
-) -> Table:
-    """A table from rows; texts are made printable, so that whoever asks for one by what was shown finds it.
-
-    Example:
-        >>> table_of(["a"], [Column("snip", True)], [[2.0]], ["ok"]).column("snip")
-        array([2.])
-    """
-    values = np.array(rows, np.float64).reshape(len(archs), len(columns))
-    named = tuple(Column(printable(column.name), column.higher_is_better) for column in columns)
-    shown, texts, said = (tuple(map(printable, each)) for each in (names, archs, status))
-    return Table(shown, texts, named, values, said, ranked)
-
-
-def chosen(table: Table, words: str = "", kept: Kept = "all", limits: Sequence[Limit] = ()) -> Indices:
+def chosen(table: Candidates, words: str = "", kept: Kept = "all", limits: Sequence[Within] = ()) -> Indices:
     """The rows that a filter leaves: all words occur in them, and all values are within their limits.
 
     Example:
-        >>> table = table_of(["conv,skip", "skip"], [Column("snip", True)], [[2.0], [5.0]], ["ok", "ok"])
-        >>> chosen(table, "SKIP", limits=[Limit("snip", 3.0, None)])
+        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> table = table_of(["conv,skip", "skip"], [Measured("snip", True)], [[2.0], [5.0]], ["ok", "ok"])
+        >>> chosen(table, "SKIP", limits=[Within("snip", 3.0, None)])
         array([1])
     """
     left = np.ones(len(table), bool)
@@ -114,17 +45,18 @@ def chosen(table: Table, words: str = "", kept: Kept = "all", limits: Sequence[L
     return np.flatnonzero(left)
 
 
-def _texts(table: Table) -> list[str]:
+def _texts(table: Candidates) -> list[str]:
     if not table.names:
         return list(table.archs)
     return [f"{name} {arch}" for name, arch in zip(table.names, table.archs, strict=True)]
 
 
-def ordered(table: Table, places: Indices, by: str = "", *, descending: bool = False) -> Indices:
+def ordered(table: Candidates, places: Indices, by: str = "", *, descending: bool = False) -> Indices:
     """Rows by a column, those without a value last; without a column in the table's own order.
 
     Example:
-        >>> table = table_of(["a", "b", "c"], [Column("x", True)], [[1.0], [math.nan], [3.0]], ["ok"] * 3)
+        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> table = table_of(["a", "b", "c"], [Measured("x", True)], [[1.0], [math.nan], [3.0]], ["ok"] * 3)
         >>> ordered(table, np.arange(3), "x", descending=True)
         array([2, 0, 1])
     """
@@ -138,11 +70,12 @@ def ordered(table: Table, places: Indices, by: str = "", *, descending: bool = F
     return places[np.lexsort((places, keys, np.isnan(values)))]
 
 
-def points(table: Table, x: str, y: str, most: int) -> Indices:
+def points(table: Candidates, x: str, y: str, most: int) -> Indices:
     """The rows that are drawn: those with both values; where they are too many, the first and a fair sample.
 
     Example:
-        >>> table = table_of(["a", "b"], [Column("x", True), Column("y", True)], [[1, 2], [3, math.nan]], ["ok"] * 2)
+        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> table = table_of(["a", "b"], [Measured("x", True), Measured("y", True)], [[1, 2], [3, math.nan]], "ab")
         >>> points(table, "x", "y", 10)
         array([0])
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,22 +11,39 @@ from typing import Any
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import undamaged
 from trainless.core.types import Json
-from trainless.designs.candidates import RESULT
-from trainless.designs.ensemble import SUMMARY
-from trainless.designs.planning import PLAN
-from trainless.designs.reporting import REPORT, space_of
-from trainless.designs.stages import SEARCHES
 from trainless.learn.members import MEMBER, read_document
 from trainless.runs.folder import CONFIGURATION, read_configuration
+from trainless.runs.reader_base import (
+    NOTHING,
+    OK,
+    Best,
+    Candidates,
+    Failure,
+    Failures,
+    Measured,
+    RunKind,
+    RunProgress,
+    RunStage,
+    RunState,
+    space_of,
+    table_of,
+)
+from trainless.runs.reader_search import FolderSource, SearchReader
+from trainless.runs.run_files import (
+    MEMBERS,
+    PLAN,
+    REPORT,
+    RESULT,
+    SEARCHES,
+    SUMMARY,
+    changed_at,
+    folders_in,
+    is_held,
+    is_plain,
+)
 from trainless.spaces.protocol import Space
-from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, Stage, State
-from trainless.ui.run_files import changed_at, is_held, is_plain
-from trainless.ui.searches import SearchReader
-from trainless.ui.sources import FolderSource
-from trainless.ui.table import NOTHING, OK, Column, Table, table_of
 
-MEMBERS = "members"
-COLUMNS = (Column("valid_loss", False), Column("valid_accuracy", True), Column("epochs", None), Column("seconds", None))
+COLUMNS = (Measured("valid_loss", False), Measured("valid_accuracy", True), Measured("epochs", None), Measured("seconds", None))
 SECONDS = 3
 _REMEDY = "give another folder"
 
@@ -37,20 +53,21 @@ class DesignReader:
 
     Args:
         folder: Its folder.
+        keep: Whether its searches keep their steps.
         clock: Seconds since 1970.
     """
 
-    kind: Kind = "design"
+    kind: RunKind = "design"
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        self._folder, self._clock = folder, clock
+    def __init__(self, folder: Path, *, keep: bool = False, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._keep, self._clock = folder, keep, clock
+        self.searches: dict[str, SearchReader] = {}
         self._settings: Json = self._configuration()
         self._plan: Mapping[str, Any] = {}
         self._planned = 0.0
         self._space: Space | None = None
-        self._searches: dict[str, SearchReader] = {}
         self._members: dict[str, Mapping[str, Any]] = {}
-        self._made: tuple[int, Table] = (-1, NOTHING)
+        self._made: tuple[int, Candidates] = (-1, NOTHING)
 
     def _configuration(self) -> Json:
         if not is_plain(self._folder / CONFIGURATION):
@@ -59,20 +76,17 @@ class DesignReader:
 
     @property
     def settings(self) -> Json:
-        """What was asked for, and the numbers that follow."""
         planned = {name: value for name, value in self._plan.items() if name != "version"}
         return {**self._settings, **({"plan": planned} if planned else {})}
 
     @property
     def space(self) -> Space | None:
-        """The space, where it is a registered one."""
         return self._space
 
     @property
     def failures(self) -> Failures:
-        """What the searches could not score, and members that were of no use."""
         found = Failures()
-        for name, reader in self._searches.items():
+        for name, reader in self.searches.items():
             for arch, column, reason in reader.failures.last:
                 found.add(Failure(arch, f"{name}: {column}", reason))
         for name, about in self._members.items():
@@ -81,53 +95,42 @@ class DesignReader:
         return found
 
     def refresh(self) -> bool:
-        """Read the plan, the searches and the members that are new."""
         planned = changed_at(self._folder / PLAN)
         if planned > self._planned:
             self._planned = planned
             self._plan = read_document(self._folder / PLAN)
             self._space = space_of(self._settings, str(self._plan.get("space", "")))
         more = False
-        for name in self._below(SEARCHES, CONFIGURATION):
-            if name not in self._searches:
-                self._searches[name] = SearchReader(FolderSource(self._folder / SEARCHES / name))
-            more |= self._searches[name].refresh()
-        for name in self._below(MEMBERS, MEMBER):
+        for name in folders_in(self._folder / SEARCHES, CONFIGURATION):
+            if name not in self.searches:
+                self.searches[name] = SearchReader(FolderSource(self._folder / SEARCHES / name), keep=self._keep)
+            more |= self.searches[name].refresh()
+        for name in folders_in(self._folder / MEMBERS, MEMBER):
             if name not in self._members:
                 about = read_document(self._folder / MEMBERS / name / MEMBER)
                 with undamaged(self._folder / MEMBERS / name, _REMEDY):
                     self._members[name] = _member(about)
         return more
 
-    def _below(self, place: str, file: str) -> list[str]:
-        """Folders with a file in them; links are left alone."""
-        folder = self._folder / place
-        if folder.is_symlink() or not folder.is_dir():
-            return []
-        with os.scandir(folder) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        return [name for name in found if is_plain(folder / name / file)]
-
-    def progress(self) -> Progress:
-        """By what is in the folder."""
+    def progress(self) -> RunProgress:
         stages = self._stages()
         state = self._state()
-        done = sum(reader.progress().done for reader in self._searches.values())
+        done = sum(reader.progress().done for reader in self.searches.values())
         changed = self._changed()
         seconds = self._clock() - changed_at(self._folder / CONFIGURATION) if state == "running" else self._spent()
         now = next((stage for stage in stages if stage.done < stage.total), None)
         left, detail, scope = self._left(now) if state == "running" and now else (math.nan, "", "")
-        rate = next((r.progress().rate for r in self._searches.values() if r.progress().state == "running"), math.nan)
-        return Progress(
+        rate = next((r.progress().rate for r in self.searches.values() if r.progress().state == "running"), math.nan)
+        return RunProgress(
             state, done, None, "evaluations", rate, max(0.0, seconds), left, changed, detail, scope, tuple(stages)
         )
 
     def _spent(self) -> float:
         """Seconds of all searches and trainings."""
         trained = sum(float(about["values"][SECONDS]) for about in self._members.values())
-        return trained + sum(reader.progress().seconds for reader in self._searches.values())
+        return trained + sum(reader.progress().seconds for reader in self.searches.values())
 
-    def _stages(self) -> list[Stage]:
+    def _stages(self) -> list[RunStage]:
         trials = self._plan.get("searches", [])
         with undamaged(self._folder / PLAN, _REMEDY):
             shares = [self._share(str(trial["name"]), trial.get("evaluations")) for trial in trials]
@@ -135,25 +138,25 @@ class DesignReader:
             wanted = int(self._plan.get("members", 0)) + int(self._plan.get("baseline", 0))
         joined = is_plain(self._folder / SUMMARY)
         return [
-            Stage("planning", float(bool(self._plan)), 1.0),
-            Stage("searching", float(sum(shares)), float(max(1, len(trials)))),
-            Stage("training", float(wanted or 1) if joined else float(trained), float(wanted or 1)),
-            Stage("calibrating", float(joined), 1.0),
-            Stage("reporting", float(is_plain(self._folder / REPORT)), 1.0),
+            RunStage("planning", float(bool(self._plan)), 1.0),
+            RunStage("searching", float(sum(shares)), float(max(1, len(trials)))),
+            RunStage("training", float(wanted or 1) if joined else float(trained), float(wanted or 1)),
+            RunStage("calibrating", float(joined), 1.0),
+            RunStage("reporting", float(is_plain(self._folder / REPORT)), 1.0),
         ]
 
     def _share(self, name: str, evaluations: int | None) -> float:
         if is_plain(self._folder / SEARCHES / name / RESULT):
             return 1.0
-        reader = self._searches.get(name)
+        reader = self.searches.get(name)
         done = reader.progress().done if reader else 0
         return min(0.99, done / evaluations) if evaluations else 1 - 1 / (1 + done / 50)
 
-    def _left(self, stage: Stage) -> tuple[float, str, str]:
+    def _left(self, stage: RunStage) -> tuple[float, str, str]:
         """Seconds that are left, what is done now, and what that time is of."""
         if stage.name == "searching":
-            running = [name for name, each in self._searches.items() if each.progress().state == "running"]
-            left = self._searches[running[0]].progress().left if running else math.nan
+            running = [name for name, each in self.searches.items() if each.progress().state == "running"]
+            left = self.searches[running[0]].progress().left if running else math.nan
             return left, f"searching: {running[0]}" if running else "searching", "of this search"
         if stage.name == "training" and self._members:
             took = [float(about["values"][SECONDS]) for about in self._members.values()]
@@ -163,15 +166,14 @@ class DesignReader:
     def _changed(self) -> float:
         here = [changed_at(self._folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]
         members = [changed_at(self._folder / MEMBERS / name / MEMBER) for name in self._members]
-        return max(*here, *members, *(reader.progress().changed for reader in self._searches.values()))
+        return max(*here, *members, *(reader.progress().changed for reader in self.searches.values()))
 
-    def _state(self) -> State:
+    def _state(self) -> RunState:
         if is_held(self._folder):
             return "running"
         return "finished" if is_plain(self._folder / SUMMARY) else "stopped"
 
-    def table(self) -> Table:
-        """The members that were trained."""
+    def table(self) -> Candidates:
         if self._made[0] != len(self._members):
             names = list(self._members)
             rows = [self._members[name]["values"] for name in names]
@@ -190,16 +192,14 @@ class DesignReader:
             return ",".join(map(str, arch))
 
     def best(self) -> Best | None:
-        """The member with the lowest loss on the validation part; before there are any, the first search's best."""
         table = self.table()
         losses = [value if math.isfinite(value) else math.inf for value in table.values[:, 0]] if len(table) else []
         if losses and min(losses) < math.inf:
             place = losses.index(min(losses))
             return Best(table.archs[place], "valid_loss", losses[place])
-        return next((found for reader in self._searches.values() if (found := reader.best())), None)
+        return next((found for reader in self.searches.values() if (found := reader.best())), None)
 
     def told(self, column: str) -> tuple[list[float], bool]:
-        """The members' values in their order."""
         table = self.table()
         up = next((each.higher_is_better for each in table.columns if each.name == column), True)
         return (table.column(column).tolist() if len(table) else []), bool(up)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer, trainless
+from tests.runs.test_reader import held
 from tests.ui.made import EVALUATIONS, hostile, leaderboard, searched
-from tests.ui.test_readers import held
 
 __all__ = ["trainless"]
 Call = Callable[..., Answer]
@@ -104,3 +104,24 @@ def test_the_command_serves_warns_and_ends(run: Path, tmp_path: Path) -> None:
     assert server.returncode == 0
     assert "warning: 0.0.0.0 is not this machine's own address" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("runs.json", "[1]"),
+        ("runs.json", '[{"seconds": "long"}]'),
+        ("settings.json", '{"networks": "many"}'),
+        ("settings.json", "[]"),
+        ("runs.json", '[{"archs": 1, "of": 1, "archs_per_s": []}]'),
+    ],
+)
+def test_a_damaged_sweep_is_one_line(tmp_path: Path, trainless: Call, name: str, text: str) -> None:
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    (folder / "settings.json").write_text("{}")
+    (folder / name).write_text(text)
+    answer = trainless("watch", "sweep", "--once")
+    assert answer.code == 2
+    assert "is damaged" in answer.err
+    assert len(answer.err.splitlines()) == 1

@@ -23,8 +23,9 @@ from trainless.bench.sweep import sweep
 from trainless.core.errors import InputError
 from trainless.core.text import printable
 from trainless.runs.loop import Loop
-from trainless.ui.run_files import is_held, links_in, runs_in
-from trainless.ui.run_list import FolderShelf, reader_at
+from trainless.runs.reader import reader_at
+from trainless.runs.run_files import is_held
+from trainless.ui.run_list import FolderRuns, links_in, runs_in
 from trainless.ui.table import chosen, ordered
 
 HOLD = """
@@ -212,7 +213,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no folder of trainless search, design or bench sweep"):
         reader_at(tmp_path)
     with pytest.raises(InputError, match="is no folder: give a run"):
-        FolderShelf(tmp_path / "absent")
+        FolderRuns(tmp_path / "absent")
 
 
 def test_a_sweep_is_followed_by_its_journals(tmp_path: Path) -> None:
@@ -318,13 +319,13 @@ def test_links_pipes_and_hidden_folders_are_left_alone(finished: Path, tmp_path:
     (root / "file" / "to nothing").symlink_to(outside / "absent")
     assert links_in(root) == ["linked", "file/inner"]
     began = time.monotonic()
-    reader = FolderShelf(root).opened("real one, 'odd' <b>")
+    reader = FolderRuns(root).opened("real one, 'odd' <b>")
     reader.refresh()
     assert reader.progress().done == 0
     assert time.monotonic() - began < 5
     for name in ("../outside", "linked", str(outside), "", "..", "real one, 'odd' <b>/../../outside", "\x00"):
         with pytest.raises(InputError, match="there is no run"):
-            FolderShelf(root).opened(name)
+            FolderRuns(root).opened(name)
 
 
 def test_asking_whether_a_run_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +334,7 @@ def test_asking_whether_a_run_is_held(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not is_held(tmp_path)
     with held(tmp_path):
         assert is_held(tmp_path)
-        monkeypatch.setattr("trainless.ui.run_files._LOCKS", tmp_path / "absent")  # as where nothing is listed
+        monkeypatch.setattr("trainless.runs.run_files._LOCKS", tmp_path / "absent")  # as where nothing is listed
         assert is_held(tmp_path)
     assert not is_held(tmp_path)
 

@@ -1,34 +1,191 @@
-"""A search as it is read: its trajectory line by line while it goes on, and its leaderboard once it has ended."""
+"""A search as it is read: its trajectory line by line while it goes on, and its leaderboard once it has ended.
+
+It is read from its folder, or from a store that many machines share.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from trainless.core.arch import Arch, is_region
-from trainless.core.errors import TrainlessError
+from trainless.core.errors import InputError, TrainlessError
 from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Floats, Json
-from trainless.designs.reporting import space_of
 from trainless.rankings import registry as rankings
+from trainless.runs.folder import (
+    CONFIGURATION,
+    ENDING,
+    LEADERBOARD,
+    TRAJECTORY,
+    Ending,
+    read_configuration,
+    read_ending,
+)
 from trainless.runs.loop import Step
+from trainless.runs.reader_base import (
+    NOTHING,
+    Best,
+    Candidates,
+    Failure,
+    Failures,
+    Measured,
+    RunKind,
+    RunProgress,
+    RunState,
+    space_of,
+    status_of,
+    table_of,
+)
+from trainless.runs.run_files import RESULT, changed_at, is_held, is_plain, read_bytes
 from trainless.runs.signals import scores_of, signal_for
 from trainless.runs.trajectory import step_of
 from trainless.scoring.measures import Outcome
 from trainless.spaces.protocol import Space
-from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, State
-from trainless.ui.sources import Source
-from trainless.ui.table import NOTHING, OK, Column, Table, table_of
+from trainless.store import RunEntry, SqlStore
 
+PORTION = 1 << 22  # bytes that are read at a time
+TAIL = 200  # bytes before the place where reading goes on, by which a trajectory that was replaced is known
+LINES = 5000
 STATE_LINE = '{"state": '
 DECISIVE = ("space", "decisions", "higher_is_better", "ranking")  # another run in the same place has others
 FIXED = ("rank", "arch", "fidelity", "status")
 _REMEDY = "give another run"
+
+
+class SearchSource(Protocol):
+    """A search that somebody writes and we read."""
+
+    def configuration(self) -> Json:
+        """What was asked for."""
+        ...
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
+        ...
+
+    def rewind(self) -> None:
+        """Begin with the first line again."""
+        ...
+
+    def leaderboard(self) -> tuple[str, bool]:
+        """The leaderboard as CSV, and whether it was surely written after the last step."""
+        ...
+
+    def running(self) -> bool:
+        """Whether a process works on it."""
+        ...
+
+    def ending(self) -> Ending | None:
+        """How its last session ended, where that was noted."""
+        ...
+
+    def changed(self) -> float:
+        """When it was written last, in seconds since 1970."""
+        ...
+
+
+class FolderSource:
+    """A search in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / TRAJECTORY
+        self._offset, self._tail = 0, b""
+
+    def configuration(self) -> Json:
+        if not is_plain(self._folder / CONFIGURATION):
+            raise InputError(f"{self._folder} is no run: it has no {CONFIGURATION}")
+        return read_configuration(self._folder)
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        if not is_plain(self._file):
+            anew, self._offset = self._offset > 0, 0
+            return anew, [], False
+        anew = self._offset > 0 and self._tail != read_bytes(
+            self._file, self._offset - len(self._tail), len(self._tail)
+        )
+        if anew:
+            self._offset = 0
+        portion = read_bytes(self._file, self._offset, PORTION)
+        if len(portion) == PORTION and b"\n" not in portion:
+            portion = read_bytes(self._file, self._offset)  # one line that is longer than all that
+        whole = portion[: portion.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        self._tail = whole[-TAIL:] or self._tail
+        return anew, whole.decode("utf-8", "replace").split("\n")[:-1], len(portion) == PORTION
+
+    def rewind(self) -> None:
+        self._offset = 0
+
+    def leaderboard(self) -> tuple[str, bool]:
+        path = self._folder / LEADERBOARD
+        if not is_plain(path):
+            return "", False
+        return read_bytes(path).decode("utf-8", "replace"), changed_at(path) >= changed_at(self._file)
+
+    def running(self) -> bool:
+        return is_held(self._folder)
+
+    def ending(self) -> Ending | None:
+        if is_plain(self._folder / ENDING):
+            return read_ending(read_bytes(self._folder / ENDING, 0, TAIL * 10).decode("utf-8", "replace"))
+        return Ending("finished") if is_plain(self._folder / RESULT) else None
+
+    def changed(self) -> float:
+        return max(changed_at(self._folder / name) for name in (CONFIGURATION, TRAJECTORY, LEADERBOARD))
+
+
+class StoreSource:
+    """A search that lives in a store."""
+
+    def __init__(self, store: SqlStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._lines = 0
+        self._seen: RunEntry | None = None
+
+    def configuration(self) -> Json:
+        try:
+            found = json.loads(self._entry().configuration)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the run {self._name!r} in {self._store.shown} is damaged ({error})") from error
+        return found if isinstance(found, dict) else {}
+
+    def more(self) -> tuple[bool, list[str], bool]:
+        entry = self._entry()
+        anew = entry.lines < self._lines
+        if anew:
+            self._lines = 0
+        lines = [line for line, _ in zip(self._store.runs.lines(self._name, self._lines), range(LINES), strict=False)]
+        self._lines += len(lines)
+        return anew, lines, len(lines) == LINES
+
+    def rewind(self) -> None:
+        self._lines = 0
+
+    def leaderboard(self) -> tuple[str, bool]:
+        return (self._seen.leaderboard, bool(self._seen.ending)) if self._seen else ("", False)
+
+    def running(self) -> bool:
+        return self._seen is not None and self._seen.running
+
+    def ending(self) -> Ending | None:
+        return read_ending(self._seen.ending) if self._seen else None
+
+    def changed(self) -> float:
+        return self._seen.changed if self._seen else 0.0
+
+    def _entry(self) -> RunEntry:
+        self._seen = self._store.runs.find(self._name)
+        if self._seen is None:
+            raise InputError(f"{self._store.shown} has no run {self._name!r}: trainless store list names them")
+        return self._seen
 
 
 class SearchReader:
@@ -36,12 +193,13 @@ class SearchReader:
 
     Args:
         source: Where it is.
+        keep: Whether to keep every step in :attr:`steps`, for who needs more than the table.
     """
 
-    kind: Kind = "search"
+    kind: RunKind = "search"
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: SearchSource, *, keep: bool = False) -> None:
+        self._source, self._keep = source, keep
         self._open(source.configuration())
 
     def _open(self, configuration: Json) -> None:
@@ -54,32 +212,29 @@ class SearchReader:
         self._begin()
 
     def _begin(self) -> None:
+        self.steps: list[Step] = []
         self._top: dict[Arch, tuple[float, Outcome]] = {}
         self._told: dict[str, list[float]] = {name: [] for name in self._directions}
         self._spent: tuple[int, float] = (0, 0.0)
         self._lines, self._regions = 0, 0
         self._pace = Pace()
         self._failures = Failures()
-        self._made: tuple[object, Table] = (None, NOTHING)
+        self._made: tuple[object, Candidates] = (None, NOTHING)
         self._whole: tuple[object, bool] = (None, False)
 
     @property
     def settings(self) -> Json:
-        """What was asked for."""
         return self._settings
 
     @property
     def space(self) -> Space | None:
-        """The space, where it is a registered one."""
         return self._space
 
     @property
     def failures(self) -> Failures:
-        """What could not be measured."""
         return self._failures
 
     def refresh(self) -> bool:
-        """Take in what was written since."""
         configuration = self._source.configuration()
         if any(configuration.get(name) != self._settings.get(name) for name in DECISIVE):
             self._open(configuration)
@@ -96,6 +251,8 @@ class SearchReader:
         return more
 
     def _take(self, step: Step) -> None:
+        if self._keep:
+            self.steps.append(step)
         for proposal, outcome in zip(step.proposals, step.outcomes, strict=True):
             twin = None if is_region(proposal.candidate) else self._twin(proposal.arch)
             for column, reason in outcome.failures.items():
@@ -122,8 +279,7 @@ class SearchReader:
         pairs = zip(self._decisions.items(), arch, strict=True)
         return ", ".join(f"{name}={options[option]}" for (name, options), option in pairs)
 
-    def progress(self) -> Progress:
-        """By the trajectory and the budget."""
+    def progress(self) -> RunProgress:
         done, seconds = self._spent
         with undamaged("the run's budget", _REMEDY):
             budget = self._settings.get("budget", {})
@@ -131,7 +287,7 @@ class SearchReader:
             limit = None if budget.get("seconds") is None else float(budget["seconds"])
         state = self._state(total, limit)
         going = state == "running"
-        return Progress(
+        return RunProgress(
             state,
             done,
             total,
@@ -151,7 +307,7 @@ class SearchReader:
             said.append(f"{ending.end}: {ending.reason}" if ending.reason else ending.end)
         return "; ".join(said)
 
-    def _state(self, total: int | None, limit: float | None) -> State:
+    def _state(self, total: int | None, limit: float | None) -> RunState:
         done, seconds = self._spent
         if self._source.running():
             return "running"
@@ -172,8 +328,7 @@ class SearchReader:
             self._whole = (mark, bool(text) and (sure or {self._text(twin) for twin in self._top} <= held))
         return text if self._whole[1] else ""
 
-    def table(self) -> Table:
-        """The leaderboard: the one that the run wrote at its end, before that the same order of what is there."""
+    def table(self) -> Candidates:
         final = "" if self._source.running() else self._published()
         mark = (self._lines, final)
         if self._made[0] != mark:
@@ -181,46 +336,42 @@ class SearchReader:
                 self._made = (mark, self._final(final) if final else self._live())
         return self._made[1]
 
-    def _live(self) -> Table:
+    def _live(self) -> Candidates:
         twins = list(self._top)
         rows = [[outcome.values.get(name, math.nan) for name in self._directions] for _, outcome in self._top.values()]
-        status = [_status(outcome.failures) for _, outcome in self._top.values()]
+        status = [status_of(outcome.failures) for _, outcome in self._top.values()]
         standing = self._standing(rows)
         if standing is None:
             return table_of([self._text(twin) for twin in twins], self._scored(), rows, status)
         shares = np.array([share for share, _ in self._top.values()])
         standing = np.where(np.isnan(standing), -np.inf, standing)
         order = np.lexsort((np.arange(len(twins)), -standing, -shares)).tolist()
-        return self._joined([twins[at] for at in order], [rows[at] for at in order], [status[at] for at in order])
+        texts = [self._text(twins[at]) for at in order]
+        return self._with_standing(texts, self._scored(), [rows[at] for at in order], [status[at] for at in order])
 
-    def _joined(self, twins: Sequence[Arch], rows: list[list[float]], status: list[str]) -> Table:
-        return self._with_standing([self._text(twin) for twin in twins], self._scored(), rows, status)
-
-    def _final(self, text: str) -> Table:
-        found = list(csv.reader(text.splitlines()))
-        head, body = (found[0], found[1:]) if found else ([], [])
-        numbers = [name for name in head if name not in FIXED]
-        at = {name: place for place, name in enumerate(head)}
-        rows = [[_number(row[at[name]]) for name in numbers] for row in body]
-        columns = [Column(name, self._directions.get(name, False)) for name in numbers]
+    def _final(self, text: str) -> Candidates:
+        found = list(csv.DictReader(text.splitlines()))
+        numbers = [name for name in found[0] if name not in FIXED] if found else []
+        rows = [[_number(row[name]) for name in numbers] for row in found]
+        columns = [Measured(name, self._directions.get(name, False)) for name in numbers]
         return self._with_standing(
-            [row[at["arch"]] for row in body], columns, rows, [row[at["status"]] for row in body]
+            [row["arch"] for row in found], columns, rows, [row["status"] for row in found]
         )
 
     def _with_standing(
-        self, archs: list[str], columns: list[Column], rows: list[list[float]], status: list[str]
-    ) -> Table:
+        self, archs: list[str], columns: list[Measured], rows: list[list[float]], status: list[str]
+    ) -> Candidates:
         """With the value that decides the order, where it is not one of the columns."""
         if len(self._directions) > 1 and rows:
             places = [[column.name for column in columns].index(name) for name in self._directions]
             standing = self._standing([[row[place] for place in places] for row in rows])
             if standing is not None:
-                columns = [Column(self._ranking or "sum of ranks", True), *columns]
+                columns = [Measured(self._ranking or "sum of ranks", True), *columns]
                 rows = [[float(value), *row] for value, row in zip(standing, rows, strict=True)]
         return table_of(archs, columns, rows, status, ranked=True)
 
-    def _scored(self) -> list[Column]:
-        return [Column(name, up) for name, up in self._directions.items()]
+    def _scored(self) -> list[Measured]:
+        return [Measured(name, up) for name, up in self._directions.items()]
 
     def _standing(self, rows: Sequence[Sequence[float]]) -> Floats | None:
         """What the order goes by; None where the ranking is code of the user's own."""
@@ -233,21 +384,24 @@ class SearchReader:
         except TrainlessError:
             return None
 
+    def leaderboard(self, most: int) -> list[tuple[str, dict[str, float]]]:
+        """The first rows of the leaderboard that the run wrote, with their scores; none before it did."""
+        rows = csv.DictReader(self._source.leaderboard()[0].splitlines())
+        with undamaged("the leaderboard", _REMEDY):
+            return [
+                (row["arch"], {name: _number(row.get(name, "")) for name in self._directions})
+                for row, _ in zip(rows, range(most), strict=False)
+            ]
+
     def best(self) -> Best | None:
-        """The first of the leaderboard, with the value that puts it there."""
         table = self.table()
         if not len(table) or not table.ranked or np.isnan(table.values[0, 0]):
             return None
         return Best(table.archs[0], table.columns[0].name, float(table.values[0, 0]))
 
     def told(self, column: str) -> tuple[list[float], bool]:
-        """Every value in the order of the evaluations."""
         name = next((name for name in self._told if printable(name) == column), column)
         return self._told.get(name, []), self._directions.get(name, True)
-
-
-def _status(failures: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in failures.items()) or OK
 
 
 def _number(cell: str) -> float:

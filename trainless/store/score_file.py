@@ -18,6 +18,7 @@ from trainless.core.errors import InputError, UnknownName
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Codes: TypeAlias = npt.NDArray[np.uint16]
 OK, ABSENT = "ok", "not scored"
+COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")  # of a sweep's journals, from which such a file is made
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,19 +12,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainless.bench.journal import COLUMNS
-from trainless.bench.score_file import ABSENT, ScoreFile, read_scores
+import numpy as np
+
+from trainless.store.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
 from trainless.core.errors import InputError
 from trainless.core.processes import began_at, exists
 from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
-from trainless.designs.reporting import space_of
 from trainless.proxies.proxy import registry as proxies
 from trainless.spaces.protocol import Space
-from trainless.ui.progress import Best, Failure, Failures, Kind, Progress, State
-from trainless.ui.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
-from trainless.ui.table import NOTHING, OK, Column, Table, best_so_far, table_of
+from trainless.runs.reader_base import (
+    NOTHING,
+    OK,
+    Best,
+    Candidates,
+    Failure,
+    Failures,
+    Measured,
+    RunKind,
+    RunProgress,
+    RunState,
+    space_of,
+    table_of,
+)
+from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
@@ -32,6 +44,7 @@ SLACK = 2.0  # seconds by which the clocks of processes and of files may differ
 _WRITER = re.compile(r"journal-w(\d+)-\d+\.csv")
 _JOURNAL = re.compile(r"journal-[\w.-]+\.csv")
 _REMEDY = "delete it, and what it held is scored again"
+_EXPECTED: dict[type[Any], str] = {dict: "settings by their names", list: "sessions, each with its figures"}
 Pair = tuple[str, int]
 
 
@@ -43,7 +56,7 @@ class SweepReader:
         clock: Seconds since 1970.
     """
 
-    kind: Kind = "sweep"
+    kind: RunKind = "sweep"
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._clock = folder, clock
@@ -61,22 +74,18 @@ class SweepReader:
 
     @property
     def settings(self) -> Json:
-        """What all scores of the folder have in common, and where they were computed."""
         shown = {name: value for name, value in self._settings.items() if name != "proxies"}
         return {**shown, "proxies": list(self._asked), "sessions": self._sessions[1]}
 
     @property
     def space(self) -> Space | None:
-        """The space, where it is a registered one."""
         return self._space
 
     @property
     def failures(self) -> Failures:
-        """What could not be scored."""
         return self._failures
 
     def refresh(self) -> bool:
-        """Take in the scores that were merged, and what the journals have gained."""
         written = changed_at(self._folder / MERGED)
         if written > self._merged:
             self._merged = written
@@ -100,8 +109,8 @@ class SweepReader:
             raise InputError(f"{self._folder} is no sweep: it has no {name}")
         with undamaged(path, "give another folder"):
             found = json.loads(read_bytes(path))
-            if not isinstance(found, kind):
-                raise TypeError(f"expected a {kind.__name__}")
+            if not isinstance(found, kind) or (kind is list and not all(isinstance(each, dict) for each in found)):
+                raise TypeError(f"expected {_EXPECTED[kind]}")
             return found
 
     def _merge(self, file: ScoreFile) -> None:
@@ -137,8 +146,7 @@ class SweepReader:
         if status != OK:
             self._failures.add(Failure(arch, proxy, status))
 
-    def progress(self) -> Progress:
-        """Networks with scores, of how many there are once that is known."""
+    def progress(self) -> RunProgress:
         state, done = self._state(), len(self._values)
         total = max(done, self._in_all or int(self._settings.get("networks") or 0)) or None
         if state == "running" and total == done:
@@ -150,7 +158,7 @@ class SweepReader:
         if state == "running":
             seconds += max(0.0, self._clock() - max(self._sessions[0], changed_at(self._folder / SETTINGS)))
         changed = max(self._touched(), changed_at(self._folder / SETTINGS), self._sessions[0], began)
-        return Progress(state, done, total, "networks", rate, seconds, left, changed)
+        return RunProgress(state, done, total, "networks", rate, seconds, left, changed)
 
     def _last(self, name: str) -> float:
         return float(self._sessions[1][-1].get(name, math.nan)) if self._sessions[1] else math.nan
@@ -158,7 +166,7 @@ class SweepReader:
     def _touched(self) -> float:
         return max((changed_at(path) for path in self._journals()), default=0.0)
 
-    def _state(self) -> State:
+    def _state(self) -> RunState:
         """A sweep notes a session when it ends; journals that are newer are of one that goes on or was killed."""
         ended, began = self._sessions[0], changed_at(self._folder / SETTINGS)
         newer = [path for path in self._journals() if changed_at(path) > ended]
@@ -169,14 +177,13 @@ class SweepReader:
         last = self._sessions[1][-1] if self._sessions[1] else {}
         return "finished" if last.get("archs") == last.get("of") else "ended"
 
-    def table(self) -> Table:
-        """A row for each network, the mean over seeds in each column."""
+    def table(self) -> Candidates:
         if self._made[0] != self._rows:
             names = list(self._asked)
             archs = list(self._values)
             rows = [_means(self._values[arch], names) for arch in archs]
-            status = [_status(self._values[arch]) for arch in archs]
-            columns = [Column(name, self._up(name)) for name in names]
+            status = [_failed(self._values[arch]) for arch in archs]
+            columns = [Measured(name, self._up(name)) for name in names]
             self._made = (self._rows, table_of(archs, columns, rows, status))
         return self._made[1]
 
@@ -184,19 +191,15 @@ class SweepReader:
         return bool(proxies[name].higher_is_better) if name in proxies else True
 
     def best(self) -> Best | None:
-        """The best by the first proxy; a sweep has no order of its own."""
-        table = self.table()
-        if not len(table) or not table.columns:
+        table = self.table()  # a sweep has no order of its own: the best is by the first proxy
+        values = table.values[:, 0] if table.columns else np.zeros(0)
+        if not np.isfinite(values).any():
             return None
         name, up = table.columns[0]
-        found = best_so_far(table.values[:, 0].tolist(), bool(up))
-        if not found:
-            return None
-        value = found[-1][1]
-        return Best(table.archs[table.values[:, 0].tolist().index(value)], name, value)
+        place = int(np.argmax(np.where(np.isfinite(values), values if up else -values, -np.inf)))
+        return Best(table.archs[place], name, float(values[place]))
 
     def told(self, column: str) -> tuple[list[float], bool]:
-        """Every value in the order in which it was read."""
         name = next((name for name in self._told if printable(name) == column), column)
         return self._told.get(name, []), self._up(name)
 
@@ -208,7 +211,7 @@ def _means(held: dict[Pair, tuple[float, str]], names: list[str]) -> list[float]
     return [math.fsum(found) / len(found) if (found := columns.get(name)) else math.nan for name in names]
 
 
-def _status(held: dict[Pair, tuple[float, str]]) -> str:
+def _failed(held: dict[Pair, tuple[float, str]]) -> str:
     said = {f"{proxy}: {status}": None for (proxy, _), (_, status) in held.items() if status != OK}
     return "; ".join(said) or OK
 
