@@ -26,6 +26,7 @@ from trainless.core.task import Task
 from trainless.execution.limits import keep_warm
 from trainless.runs.loop import Loop
 from trainless.runs.search import search
+from trainless.runs.settings import SearchCallbacks, SearchSettings
 from trainless.scoring.measures import ByFunction, ByProxies, Outcome
 from trainless.scoring.request import select
 from trainless.searchers import registry
@@ -78,21 +79,25 @@ def mobilenet(searcher: str, evaluations: int, proxy: str, size: int, batch: int
         start = time.perf_counter()
         found = search(
             *(task, space, searcher),
-            measure=watch,
-            constraints={"flops": limit},
             evaluations=evaluations,
             out=Path(folder) / "run",
-            searcher_args={"population": 64} if searcher == "evolution" else {},
+            settings=SearchSettings(
+                measure=watch,
+                constraints={"flops": limit},
+                searcher_args={"population": 64} if searcher == "evolution" else {},
+            ),
         )
         total = time.perf_counter() - start
         begin = time.perf_counter()
         search(
             *(task, space, searcher),
-            measure=Instant(),
-            constraints={"flops": limit},
             evaluations=WHOLE,
             out=Path(folder) / "instant",
-            searcher_args={"population": 64} if searcher == "evolution" else {},
+            settings=SearchSettings(
+                measure=Instant(),
+                constraints={"flops": limit},
+                searcher_args={"population": 64} if searcher == "evolution" else {},
+            ),
         )
         alone = time.perf_counter() - begin
     scoring = watch.seconds / watch.count
@@ -144,11 +149,10 @@ def whole(evaluations: int, proxy: str, size: int, batch: int) -> dict[str, obje
         thousands, start = Thousands(scoring), time.perf_counter()
         found = search(
             *(task, space, "evolution"),
-            measure=kept,
-            constraints={"flops": limit},
             evaluations=evaluations,
             out=Path(folder) / "run",
-            watch=thousands,
+            settings=SearchSettings(measure=kept, constraints={"flops": limit}),
+            callbacks=SearchCallbacks(measured=thousands),
         )
         total = time.perf_counter() - start
         written = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
@@ -180,10 +184,9 @@ def speed_up(evaluations: int, size: int, batch: int) -> dict[str, float]:
                 *(task, space, "random"),
                 proxies="ntk_condition",
                 evaluations=evaluations,
-                batch=batch,
                 workers=workers,
-                ahead=2,
                 out=Path(folder) / "run",
+                settings=SearchSettings(batch=batch, ahead=2),
             )
             after = os.times()
             found[f"seconds_{workers}"] = time.perf_counter() - start

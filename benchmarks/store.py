@@ -85,12 +85,11 @@ def searched(place: str, number: int, folder: Path) -> int:
     """A small search with its run and its scores in the store; called again it resumes."""
     from trainless.core.task import Task
     from trainless.runs.search import search
+    from trainless.runs.settings import SearchSettings
     from trainless.spaces.nb201 import NasBench201
 
-    run = search(
-        *(Task.noise((3, 8, 8)), NasBench201(2, 1), "evolution"),
-        **{"proxies": "params", "evaluations": 200, "batch": 8, "store": place, "out": folder / "run"},
-    )
+    settings = SearchSettings(proxies="params", evaluations=200, batch=8, store=place)
+    run = search(Task.noise((3, 8, 8)), NasBench201(2, 1), out=folder / "run", settings=settings)
     return len(run.places)
 
 

@@ -57,6 +57,7 @@ from trainless.execution.gpu_sharing import shared_gpu
 from trainless.learn.ensemble import most_common
 from trainless.rankings import ranking
 from trainless.runs.search import search
+from trainless.runs.settings import SearchSettings
 from trainless.scoring.measures import Lookup
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
@@ -204,7 +205,7 @@ def run_trial(options: dict[str, Any], trial: Trial) -> dict[str, Any]:
     else:
         options |= looked_up(read_scores(given.out / PAPER), space, int(trial.name[-2:]))
     began = time.monotonic()
-    found = search(task, space, trial.searcher, **options)
+    found = search(task, space, trial.searcher, settings=SearchSettings(**options))
     winner = {
         "name": trial.name,
         "arch": space.format(found.places[0].arch),

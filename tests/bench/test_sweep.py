@@ -19,6 +19,7 @@ from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record
 from trainless.proxies import registry
+from trainless.runs.settings import SearchSettings
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces import open_space
 from trainless.spaces.nb201 import NasBench201
@@ -240,9 +241,12 @@ def test_a_sweep_and_a_search_of_one_task_share_their_scores(tmp_path: Path, sou
     task = str(tmp_path / source) if source.endswith(".npz") else source
     kept, listed = str(tmp_path / "kept.sqlite"), tmp_path / "archs.txt"
     found = tl.search(
-        task, open_space("nb201", THIN), proxies="params,snip", evaluations=3, init="paper", batch=8,
-        store=kept,
-    )  # fmt: skip
+        task,
+        open_space("nb201", THIN),
+        proxies="params,snip",
+        evaluations=3,
+        settings=SearchSettings(init="paper", batch=8, store=kept),
+    )
     listed.write_text("\n".join(place.text for place in found.places))
     with tl.SqliteStore(kept) as store:
         before = len(list(store.rows()))

@@ -6,6 +6,7 @@ from trainless.core.arch import Proposal
 from trainless.designs.training import by_training
 from trainless.learn.recipe import recipe
 from trainless.runs.search import search
+from trainless.runs.settings import SearchSettings
 from trainless.spaces import space
 from trainless.tasks import task
 
@@ -16,5 +17,7 @@ def test_real_training_tells_a_dead_network_from_a_live_one_and_drives_a_search(
     measure = by_training(thin, digits, recipe("default", epochs=2), store=str(tmp_path / "store.sqlite"))
     dead, live = (measure(Proposal(arch)).values["trained"] for arch in ((0,) * 6, (3, 0, 0, 1, 0, 3)))
     assert dead < 0.2 < live
-    search(digits, thin, "random", measure=measure, evaluations=2, seed=3, out=tmp_path / "run")
+    search(
+        digits, thin, "random", evaluations=2, seed=3, out=tmp_path / "run", settings=SearchSettings(measure=measure)
+    )
     assert (tmp_path / "run" / "leaderboard.csv").read_text().count("\n") == 3

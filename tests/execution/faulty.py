@@ -17,6 +17,7 @@ from typing import Any
 from trainless.core.task import Task
 from trainless.execution import fork_server
 from trainless.runs.search import search
+from trainless.runs.settings import SearchSettings
 from trainless.runs.trajectory import read
 from trainless.scoring.request import select
 from trainless.spaces.nb201 import NasBench201
@@ -88,10 +89,15 @@ def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         search(
-            Task.noise((3, 8, 8)), SPACE, searcher, proxies=select(f"{place.proxy}:faulty"),
-            searcher_args=SEARCHERS[searcher], evaluations=EVALUATIONS, batch=4, seed=3, ahead=4, out=place.run,
-            **options,
-        )  # fmt: skip
+            Task.noise((3, 8, 8)),
+            SPACE,
+            searcher,
+            proxies=select(f"{place.proxy}:faulty"),
+            evaluations=EVALUATIONS,
+            seed=3,
+            out=place.run,
+            settings=SearchSettings(searcher_args=SEARCHERS[searcher], batch=4, ahead=4, **options),
+        )
     except KeyboardInterrupt:
         sys.exit(130)
 

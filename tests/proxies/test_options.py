@@ -30,6 +30,7 @@ from trainless.proxies import Proxy, Setting, registry
 from trainless.proxies.proxy import canonical
 from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
 from trainless.proxies.zico import zico
+from trainless.runs.settings import SearchSettings
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces.nb201 import NasBench201
@@ -241,7 +242,7 @@ def test_a_search_by_a_proxy_with_options(tmp_path: Path) -> None:
         "random",
         proxies="zico/batches=4",
         evaluations=3,
-        batch=16,
         out=tmp_path / "run",
+        settings=SearchSettings(batch=16),
     )
     assert [list(place.scores) for place in found.places] == [["zico/batches=4"]] * len(found.places)

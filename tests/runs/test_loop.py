@@ -16,20 +16,20 @@ import pytest
 
 import trainless as tl
 from tests.execution.hostile import Hostile, Sum
-from trainless.core.arch import is_region
+from trainless.core.arch import Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.execution.engine import InProcess, Job
-from trainless.runs.loop import Loop, drive
-from trainless.scoring.measures import Lookup, Outcome
-from trainless.runs.signals import signal_for
 from trainless.rankings import LogSum, RankProduct, RankSum
 from trainless.runs.export_study import export_study
+from trainless.runs.loop import Loop, drive
 from trainless.runs.search import search
+from trainless.runs.settings import SearchCallbacks, SearchSettings
+from trainless.runs.signals import signal_for
 from trainless.runs.trajectory import read
+from trainless.scoring.measures import Lookup, Outcome
 from trainless.searchers import registry
 from trainless.searchers.evolution import Evolution
-from trainless.core.arch import (Proposal)
 from trainless.searchers.stopping import Budget
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
@@ -69,9 +69,14 @@ def test_the_verb_and_the_package_share_a_name() -> None:
 def test_the_run_folder(tmp_path: Path) -> None:
     limit = SPACE.counts((3, 1, 1, 1, 1, 1), TASK).flops
     found = search(
-        TASK, SPACE, proxies="params,naswot", ranking=RankSum(("naswot",)), constraints={"flops": limit},
-        evaluations=12, batch=8, out=tmp_path / "run",
-    )  # fmt: skip
+        TASK,
+        SPACE,
+        proxies="params,naswot",
+        ranking=RankSum(("naswot",)),
+        evaluations=12,
+        out=tmp_path / "run",
+        settings=SearchSettings(constraints={"flops": limit}, batch=8),
+    )
     rows = board(tmp_path / "run")
     assert [row["rank"] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
     assert list(rows[0]) == ["rank", "arch", "params", "naswot", "flops", "layers", "status"]
@@ -117,10 +122,17 @@ def test_infeasible_candidates_are_never_proposed_built_or_scored(searcher: str)
     assisted = searcher in ASSISTED
     most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
     search(
-        TASK, Building(2, 1), searcher, measure=Noting(), constraints={"params": most}, evaluations=12,
-        searcher_args=FEW.get(searcher, {}),
-        assist="l2_norm" if assisted else None,
-    )  # fmt: skip
+        TASK,
+        Building(2, 1),
+        searcher,
+        evaluations=12,
+        settings=SearchSettings(
+            measure=Noting(),
+            constraints={"params": most},
+            searcher_args=FEW.get(searcher, {}),
+            assist="l2_norm" if assisted else None,
+        ),
+    )
     assert len(set(seen)) > 2
     assert bool(built) == assisted
     assert all(SPACE.counts(arch, TASK).params <= most for arch in (*seen, *built))
@@ -128,14 +140,14 @@ def test_infeasible_candidates_are_never_proposed_built_or_scored(searcher: str)
 
 def test_pruning_ends_in_a_feasible_arch() -> None:
     most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
-    found = search(TASK, SPACE, "prune", proxies="params", constraints={"params": most})
+    found = search(TASK, SPACE, "prune", proxies="params", settings=SearchSettings(constraints={"params": most}))
     assert found.end == "finished"
     assert SPACE.counts(found.best, TASK).params <= most
 
 
 def test_twins_are_measured_once() -> None:
     measure = Slow(0.0)
-    found = search(TASK, SPACE, "random", measure=measure, evaluations=400)
+    found = search(TASK, SPACE, "random", evaluations=400, settings=SearchSettings(measure=measure))
     assert measure.count == len(found.places) < 400
     assert len({SPACE.canonical(place.arch) for place in found.places}) == len(found.places)
 
@@ -144,9 +156,14 @@ def test_twins_are_measured_once() -> None:
 def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, searcher: str) -> None:
     def run(out: str, evaluations: int, measure=None) -> None:
         search(
-            TASK, SPACE, searcher, measure=measure or Sum(), searcher_args=SYNCHRONOUS[searcher],
-            evaluations=evaluations, out=tmp_path / out, seed=4,
-        )  # fmt: skip
+            TASK,
+            SPACE,
+            searcher,
+            evaluations=evaluations,
+            out=tmp_path / out,
+            seed=4,
+            settings=SearchSettings(measure=measure or Sum(), searcher_args=SYNCHRONOUS[searcher]),
+        )
 
     class Interrupted(Sum):
         left = 13
@@ -173,7 +190,15 @@ def test_the_first_ctrl_c_finishes_what_is_in_flight(tmp_path: Path) -> None:
     measure, noticed = Slow(0.2), []
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        search(TASK, SPACE, "random", measure=measure, evaluations=50, out=tmp_path, notice=lambda: noticed.append(1))
+        search(
+            TASK,
+            SPACE,
+            "random",
+            evaluations=50,
+            out=tmp_path,
+            settings=SearchSettings(measure=measure),
+            callbacks=SearchCallbacks(interrupted=lambda: noticed.append(1)),
+        )
     assert noticed == [1]
     assert len(board(tmp_path)) == measure.count  # nothing that was begun is lost
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -183,10 +208,16 @@ def test_the_first_ctrl_c_finishes_what_is_in_flight(tmp_path: Path) -> None:
 def test_two_workers_give_the_same_leaderboard(tmp_path: Path) -> None:
     for workers in (1, 2):
         search(
-            TASK, NasBench201(4, 1), "pmbga", proxies="snip,naswot", ranking=LogSum({"snip": 1.0, "naswot": 1.0}),
-            evaluations=20, batch=16, workers=workers, out=tmp_path / str(workers),
-            searcher_args=SYNCHRONOUS["pmbga"],
-        )  # fmt: skip
+            TASK,
+            NasBench201(4, 1),
+            "pmbga",
+            proxies="snip,naswot",
+            ranking=LogSum({"snip": 1.0, "naswot": 1.0}),
+            evaluations=20,
+            workers=workers,
+            out=tmp_path / str(workers),
+            settings=SearchSettings(batch=16, searcher_args=SYNCHRONOUS["pmbga"]),
+        )
     assert (tmp_path / "1/leaderboard.csv").read_bytes() == (tmp_path / "2/leaderboard.csv").read_bytes()
 
 
@@ -226,22 +257,27 @@ def test_in_flight_proposals_are_told_in_their_order() -> None:
 def test_budgets(tmp_path: Path) -> None:
     archs = list(enumerate_archs(SPACE))
     table = Lookup("accuracy", archs, {1.0: np.array([float(sum(arch)) for arch in archs])}, np.full(len(archs), 3.0))
-    found = search(TASK, SPACE, "random", measure=table, simulated=10, out=tmp_path)
+    found = search(TASK, SPACE, "random", out=tmp_path, settings=SearchSettings(measure=table, simulated=10))
     assert found.spent.simulated == 9.0
     assert found.spent.evaluations == 3
     start = time.monotonic()
-    found = search(TASK, SPACE, "random", measure=Slow(0.05), time="300ms")
+    found = search(TASK, SPACE, "random", time="300ms", settings=SearchSettings(measure=Slow(0.05)))
     assert 3 <= found.spent.evaluations <= 7
     assert time.monotonic() - start < 3
     assert found.end == "budget"
-    assert search(TASK, SPACE, "random", measure=Slow(0.1), time=0.35, searcher_args={}).spent.seconds >= 0.35
+    assert (
+        search(
+            TASK, SPACE, "random", time=0.35, settings=SearchSettings(measure=Slow(0.1), searcher_args={})
+        ).spent.seconds
+        >= 0.35
+    )
 
 
 def test_multi_fidelity_costs_what_it_costs() -> None:
     archs = list(enumerate_archs(SPACE))
     worth = np.array([float(sum(arch)) for arch in archs])
     table = Lookup("accuracy", archs, {0.06: worth / 2, 1 / 3: worth / 1.5, 1.0: worth}, np.full(len(archs), 90.0))
-    found = search(TASK, SPACE, "hyperband", measure=table, searcher_args={"iterations": 1})
+    found = search(TASK, SPACE, "hyperband", settings=SearchSettings(measure=table, searcher_args={"iterations": 1}))
     # nine at 1/9 (recorded after 1/3 of training), three at 1/3, one at 1: 9·30 + 3·30 + 90
     assert found.spent.simulated == pytest.approx(450.0)
     assert found.end == "finished"
@@ -251,7 +287,11 @@ def test_multi_fidelity_costs_what_it_costs() -> None:
 def test_a_failed_candidate_ends_nothing() -> None:
     archs = iter([(4,) * 6, (1,) * 6, (4,) * 6])
     found = search(
-        TASK, SPACE, "evolution", measure=Hostile(), evaluations=3, searcher_args={"draw": lambda rng: next(archs)}
+        TASK,
+        SPACE,
+        "evolution",
+        evaluations=3,
+        settings=SearchSettings(measure=Hostile(), searcher_args={"draw": lambda rng: next(archs)}),
     )
     assert found.places[0].scores["sum"] == 6.0
     assert math.isnan(found.places[1].scores["sum"])
@@ -260,9 +300,13 @@ def test_a_failed_candidate_ends_nothing() -> None:
 
 def test_objectives_are_told_as_columns(tmp_path: Path) -> None:
     found = search(
-        TASK, SPACE, "nsga2", measure=Sum(), objectives=["flops"], evaluations=40, out=tmp_path,
-        searcher_args={"population": 10},
-    )  # fmt: skip
+        TASK,
+        SPACE,
+        "nsga2",
+        evaluations=40,
+        out=tmp_path,
+        settings=SearchSettings(measure=Sum(), objectives=["flops"], searcher_args={"population": 10}),
+    )
     step = next(line.step for line in read(tmp_path / "trajectory.jsonl") if line.step)
     assert set(step["told"]) == {"sum", "flops"}
     flops = [SPACE.counts(tuple(arch), TASK).flops for arch in step["candidates"]]
@@ -271,35 +315,48 @@ def test_objectives_are_told_as_columns(tmp_path: Path) -> None:
 
 
 def test_assistance_by_a_proxy() -> None:
-    found = search(TASK, SPACE, "g_rs", measure=Sum(), assist="params", evaluations=6, searcher_args={"pool": 8})
-    plain = search(TASK, SPACE, "random", measure=Sum(), evaluations=6)
+    found = search(
+        TASK,
+        SPACE,
+        "g_rs",
+        evaluations=6,
+        settings=SearchSettings(measure=Sum(), assist="params", searcher_args={"pool": 8}),
+    )
+    plain = search(TASK, SPACE, "random", evaluations=6, settings=SearchSettings(measure=Sum()))
 
     def size(result: tl.Found) -> float:
         return float(np.mean([place.costs["params"] for place in result.places]))
 
     assert size(found) > size(plain)
     with pytest.raises(InputError, match="g_rs is assisted by a proxy"):
-        search(TASK, SPACE, "g_rs", measure=Sum(), evaluations=1)
+        search(TASK, SPACE, "g_rs", evaluations=1, settings=SearchSettings(measure=Sum()))
 
 
 def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
-    def run(out: str, seed: int, parent=None) -> list[list[int]]:
-        search(TASK, SPACE, "evolution", proxies="params", evaluations=30, seed=seed, out=tmp_path / out, parent=parent)
+    def run(out: str, seed: int, fork: str | Path = "", step: int = 0) -> list[list[int]]:
+        settings = SearchSettings(proxies="params", evaluations=30, fork=fork, step=step)
+        search(TASK, SPACE, "evolution", seed=seed, out=tmp_path / out, settings=settings)
         lines = read(tmp_path / out / "trajectory.jsonl")
         return [line.step["candidates"][0] for line in lines if line.step]
 
     parent = run("parent", 0)
-    child, sibling = (run(f"child{seed}", seed, (tmp_path / "parent", 20)) for seed in (7, 8))
+    child, sibling = (run(f"child{seed}", seed, tmp_path / "parent", 20) for seed in (7, 8))
     assert child[:20] == sibling[:20] == parent[:20]
     assert child[20:] != sibling[20:] != parent[20:]
-    assert run("child7", 7, (tmp_path / "parent", 20)) == child  # again: it is finished
+    assert run("child7", 7, tmp_path / "parent", 20) == child  # again: it is finished
     assert json.loads((tmp_path / "child7/run.json").read_text())["parent"]["step"] == 20
     with pytest.raises(InputError, match="a fork changes the seed alone"):
         search(
-            TASK, SPACE, "random", proxies="params", evaluations=3, out=tmp_path / "no", parent=(tmp_path / "parent", 2)
+            TASK,
+            SPACE,
+            "random",
+            proxies="params",
+            evaluations=3,
+            out=tmp_path / "no",
+            settings=SearchSettings(fork=tmp_path / "parent", step=2),
         )
     with pytest.raises(InputError, match="the run to fork itself"):
-        run("parent", 1, (tmp_path / "parent", 2))
+        run("parent", 1, tmp_path / "parent", 2)
 
 
 @pytest.mark.slow
@@ -309,8 +366,13 @@ def test_pruning_in_te_nas_setting_ends_in_a_single_path_in_the_expected_number_
     κ is that of the thin supernet, R that of its one-channel cell.
     """
     found = search(
-        Task.noise((3, 8, 8)), NasBench201(4, 1), "prune", ranking="te-nas", init="paper", batch=2, out=tmp_path,
-    )  # fmt: skip
+        Task.noise((3, 8, 8)),
+        NasBench201(4, 1),
+        "prune",
+        ranking="te-nas",
+        out=tmp_path,
+        settings=SearchSettings(init="paper", batch=2),
+    )
     assert (found.end, found.steps, found.spent.evaluations) == ("finished", 3, 25 + 19 + 13)
     assert len(found.places) == 1
     assert found.places[0].arch == NasBench201().canonical(found.best)
@@ -326,9 +388,13 @@ def test_pruning_in_te_nas_setting_ends_in_a_single_path_in_the_expected_number_
 @pytest.mark.parametrize("searcher", ["teacup_reinforce", "pmbga", "prune"])
 def test_teacups_searchers_run_on_its_kinds_of_data(task: str, searcher: str) -> None:
     found = search(
-        tl.task(task), NasBench201(3, 1), searcher, ranking="teacup", batch=4,
+        tl.task(task),
+        NasBench201(3, 1),
+        searcher,
+        ranking="teacup",
         evaluations=26 if searcher == "prune" and task == "ecg-sim" else 12,
-    )  # fmt: skip
+        settings=SearchSettings(batch=4),
+    )
     assert found.spent.evaluations >= 12
     assert NasBench201().valid(found.best)
     assert any(math.isfinite(value) for place in found.places for value in place.scores.values())
@@ -336,7 +402,7 @@ def test_teacups_searchers_run_on_its_kinds_of_data(task: str, searcher: str) ->
 
 def test_an_optuna_sampler_is_a_searcher_too() -> None:
     pytest.importorskip("optuna")
-    found = search(TASK, SPACE, "optuna", measure=Sum(), evaluations=12)
+    found = search(TASK, SPACE, "optuna", evaluations=12, settings=SearchSettings(measure=Sum()))
     assert found.spent.evaluations == 12
 
 
@@ -346,7 +412,7 @@ def test_a_run_becomes_a_study_for_the_dashboard(tmp_path: Path) -> None:
     run, file = tmp_path / "run", tmp_path / "study.db"
     values = np.array([math.nan if arch[1] == 3 else float(sum(arch)) for arch in archs])
     measure = Lookup("loss", archs, {1.0: values}, np.ones(len(archs)), higher_is_better=False)
-    search(TASK, SPACE, "random", measure=measure, evaluations=12, out=run)
+    search(TASK, SPACE, "random", evaluations=12, out=run, settings=SearchSettings(measure=measure))
     before = sorted((path.name, path.read_bytes()) for path in run.iterdir())
     export_study(run, file)
     assert sorted((path.name, path.read_bytes()) for path in run.iterdir()) == before
@@ -395,21 +461,21 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to search by was given"):
         search(TASK, SPACE, evaluations=1)
     with pytest.raises(InputError, match="a measure was given together with proxies"):
-        search(TASK, SPACE, measure=Sum(), proxies="params")
+        search(TASK, SPACE, proxies="params", settings=SearchSettings(measure=Sum()))
     with pytest.raises(InputError, match="workers=0"):
-        search(TASK, SPACE, measure=Sum(), workers=0, ahead=1)
+        search(TASK, SPACE, workers=0, settings=SearchSettings(measure=Sum(), ahead=1))
     with pytest.raises(InputError, match="evolution has no parameter 'populaton'; did you mean 'population'"):
-        search(TASK, SPACE, measure=Sum(), searcher_args={"populaton": 3})
+        search(TASK, SPACE, settings=SearchSettings(measure=Sum(), searcher_args={"populaton": 3}))
     with pytest.raises(InputError, match=r"random follows one signal, and 2 would be told \(params, flops\)"):
         search(TASK, SPACE, "random", proxies="params,flops", evaluations=2)
     with pytest.raises(InputError, match="ahead=0"):
-        search(TASK, SPACE, "random", measure=Sum(), ahead=0, evaluations=1, out=tmp_path)
+        search(TASK, SPACE, "random", evaluations=1, out=tmp_path, settings=SearchSettings(measure=Sum(), ahead=0))
 
 
 def test_a_session_that_cannot_begin_leaves_the_note_of_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search(TASK, SPACE, "random", measure=Slow(0.0), evaluations=3, out=tmp_path)
+    search(TASK, SPACE, "random", evaluations=3, out=tmp_path, settings=SearchSettings(measure=Slow(0.0)))
     note = (tmp_path / "ending.json").read_text()
 
     def broken(*given: object) -> None:
@@ -417,5 +483,5 @@ def test_a_session_that_cannot_begin_leaves_the_note_of_the_last_one(
 
     monkeypatch.setattr("trainless.runs.search.executor_for", broken)
     with pytest.raises(InputError, match="no worker can be started"):
-        search(TASK, SPACE, "random", measure=Slow(0.0), evaluations=6, out=tmp_path)
+        search(TASK, SPACE, "random", evaluations=6, out=tmp_path, settings=SearchSettings(measure=Slow(0.0)))
     assert (tmp_path / "ending.json").read_text() == note

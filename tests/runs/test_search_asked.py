@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from tests.execution.hostile import Sum
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.parameters import read
 from trainless.core.task import Task
-from trainless.scoring.measures import Outcome
 from trainless.runs.search import search
+from trainless.runs.settings import SearchSettings
+from trainless.scoring.measures import Outcome
 from trainless.searchers import make, registry
 from trainless.searchers.assisted import WarmUp
-from trainless.searchers.searcher import (Columns)
-from trainless.core.arch import (Proposal)
+from trainless.searchers.searcher import Columns
 from trainless.spaces import space
 from trainless.spaces.nb201 import NasBench201
 
@@ -64,7 +65,13 @@ def helped(name: str) -> dict[str, Any]:
 def test_objectives_that_a_searcher_does_not_take_are_refused_at_once(name: str) -> None:
     measure = Counted()
     with pytest.raises(InputError, match=f"{name} follows one signal, and 2 would be told .*flops.*nsga2"):
-        search(TASK, SPACE, name, measure=measure, objectives=["flops"], evaluations=3, **helped(name))
+        search(
+            TASK,
+            SPACE,
+            name,
+            evaluations=3,
+            settings=SearchSettings(measure=measure, objectives=["flops"], **helped(name)),
+        )
     assert measure.asked == 0
 
 
@@ -72,14 +79,18 @@ def test_objectives_that_a_searcher_does_not_take_are_refused_at_once(name: str)
 def test_objectives_are_told_to_those_that_take_them(name: str) -> None:
     small = {"nsga2": {"population": 3}, "teg_evolution": {"population": 3, "tournament": 2}}.get(name, {})
     found = search(
-        TASK, SPACE, name, measure=Sum(), objectives=["flops"], evaluations=4, searcher_args=small, **helped(name)
+        TASK,
+        SPACE,
+        name,
+        evaluations=4,
+        settings=SearchSettings(measure=Sum(), objectives=["flops"], searcher_args=small, **helped(name)),
     )
     assert found.spent.evaluations == 4
 
 
 def test_regions_have_no_objectives() -> None:
     with pytest.raises(InputError, match="prune evaluates regions, which have no flops of their own"):
-        search(TASK, SPACE, "prune", measure=Sum(), objectives=["flops"], evaluations=3)
+        search(TASK, SPACE, "prune", evaluations=3, settings=SearchSettings(measure=Sum(), objectives=["flops"]))
 
 
 def test_pruning_needs_supernets() -> None:
@@ -92,9 +103,13 @@ def test_pruning_needs_supernets() -> None:
 def test_optuna_says_how_many_objectives_to_ask_for() -> None:
     pytest.importorskip("optuna")
     with pytest.raises(InputError, match=r"made for 1 objective, and 2 would be told .*searcher-args objectives=2"):
-        search(TASK, SPACE, "optuna", measure=Sum(), objectives=["flops"], evaluations=3)
+        search(TASK, SPACE, "optuna", evaluations=3, settings=SearchSettings(measure=Sum(), objectives=["flops"]))
     found = search(
-        TASK, SPACE, "optuna", measure=Sum(), objectives=["flops"], evaluations=3, searcher_args={"objectives": 2}
+        TASK,
+        SPACE,
+        "optuna",
+        evaluations=3,
+        settings=SearchSettings(measure=Sum(), objectives=["flops"], searcher_args={"objectives": 2}),
     )
     assert found.spent.evaluations == 3
 
@@ -138,7 +153,13 @@ def test_every_searcher_says_how_many_columns_it_takes() -> None:
 )
 def test_wrong_parameters_are_named_without_words_of_python(name: str, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        search(TASK, SPACE, name, measure=Sum(), evaluations=1, searcher_args=given, **helped(name))
+        search(
+            TASK,
+            SPACE,
+            name,
+            evaluations=1,
+            settings=SearchSettings(measure=Sum(), searcher_args=given, **helped(name)),
+        )
     assert not any(word in str(caught.value) for word in ("TypeError", "__init__", "keyword"))
 
 
@@ -156,9 +177,9 @@ def test_one_text_is_a_collection_of_one() -> None:
 
 def test_assistance_is_asked_for_and_refused() -> None:
     with pytest.raises(InputError, match="g_rs is assisted by a proxy: name it, such as --assist synflow"):
-        search(TASK, SPACE, "g_rs", measure=Sum(), evaluations=1)
+        search(TASK, SPACE, "g_rs", evaluations=1, settings=SearchSettings(measure=Sum()))
     with pytest.raises(InputError, match="random takes no proxy to assist it: leave that out, or choose"):
-        search(TASK, SPACE, "random", measure=Sum(), assist="params", evaluations=1)
+        search(TASK, SPACE, "random", evaluations=1, settings=SearchSettings(measure=Sum(), assist="params"))
 
 
 @pytest.mark.parametrize("name", ["random", "evolution", "prune"])
@@ -167,7 +188,7 @@ def test_a_search_in_which_nothing_was_scored_says_why(name: str, tmp_path: Path
         with pytest.raises(
             InputError, match=r"none of \d+ candidates could be scored; most often .*: no labels"
         ) as caught:
-            search(TASK, SPACE, name, measure=Broken(), evaluations=12, out=tmp_path / "run")
+            search(TASK, SPACE, name, evaluations=12, out=tmp_path / "run", settings=SearchSettings(measure=Broken()))
     assert str(tmp_path / "run" / "leaderboard.csv") in str(caught.value)
     with (tmp_path / "run" / "leaderboard.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -182,16 +203,33 @@ def test_a_folder_takes_the_mended_command_after_a_mistake(tmp_path: Path) -> No
     ]
     for mistake in mistakes:
         with pytest.raises((InputError, UnknownName)):
-            search(TASK, SPACE, "evolution", measure=Sum(), evaluations=3, out=tmp_path / "run", **mistake)
-    search(TASK, SPACE, "evolution", measure=Sum(), evaluations=3, out=tmp_path / "run", seed=4)
+            search(
+                TASK,
+                SPACE,
+                "evolution",
+                evaluations=3,
+                out=tmp_path / "run",
+                settings=SearchSettings(measure=Sum(), **mistake),
+            )
+    search(
+        TASK, SPACE, "evolution", evaluations=3, out=tmp_path / "run", seed=4, settings=SearchSettings(measure=Sum())
+    )
     with pytest.raises(InputError, match="holds a run with seed=4"):
-        search(TASK, SPACE, "evolution", measure=Sum(), evaluations=3, out=tmp_path / "run", seed=5)
+        search(
+            TASK,
+            SPACE,
+            "evolution",
+            evaluations=3,
+            out=tmp_path / "run",
+            seed=5,
+            settings=SearchSettings(measure=Sum()),
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["random", "evolution", "local"])
 def test_the_best_is_written_as_in_the_leaderboard(name: str, seed: int) -> None:
-    found = search(TASK, SPACE, name, measure=Sum(), evaluations=40, seed=seed)
+    found = search(TASK, SPACE, name, evaluations=40, seed=seed, settings=SearchSettings(measure=Sum()))
     assert SPACE.canonical(found.best) == found.best
     assert found.best in [place.arch for place in found.places]
     assert found.places[0].scores == next(place for place in found.places if place.arch == found.best).scores

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
-from trainless.scoring.request import select
-from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key, failed, guarded
-from trainless.runs.signals import Columns, Pointwise, Relative, Whole, scores_of, signal_for
-from trainless.store import SqliteStore
 from trainless.rankings import Lexicographic, LogSum, RankProduct, RankSum
-from trainless.core.arch import (Proposal)
+from trainless.runs.signals import Columns, Pointwise, Relative, Whole, scores_of, signal_for
+from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key, failed, guarded
+from trainless.scoring.request import select
 from trainless.spaces.nb201 import NasBench201
+from trainless.store import SqliteStore
 
 UP = {"a": True, "b": False}
 ROWS = [{"a": 1.0, "b": 5.0}, {"a": 3.0, "b": 4.0}, {"a": 2.0, "b": math.nan}, {"a": 3.0, "b": 1.0}]

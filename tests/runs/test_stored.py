@@ -8,9 +8,10 @@ import pytest
 
 import trainless as tl
 from trainless.core.errors import InputError
-from trainless.store import store_at
 from trainless.report.report import write_report
+from trainless.runs.settings import SearchSettings
 from trainless.runs.stored import Shared
+from trainless.store import store_at
 from trainless.tasks.table import read_table
 
 SPACE = {"channels": 4, "cells": 1}
@@ -18,9 +19,15 @@ SPACE = {"channels": 4, "cells": 1}
 
 def searched(out: Path, store: Path, seed: int) -> None:
     tl.search(
-        tl.task("digits"), tl.space("nb201", **SPACE), "random", proxies="params", evaluations=4, seed=seed,
-        out=out, store=str(store),
-    )  # fmt: skip
+        tl.task("digits"),
+        tl.space("nb201", **SPACE),
+        "random",
+        proxies="params",
+        evaluations=4,
+        seed=seed,
+        out=out,
+        settings=SearchSettings(store=str(store)),
+    )
 
 
 def test_another_run_of_the_same_name_is_refused_and_nothing_is_left(tmp_path: Path) -> None:

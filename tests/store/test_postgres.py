@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +19,7 @@ from tests.postgres import Server
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.runs.search import Found, search
+from trainless.runs.settings import SearchCallbacks, SearchSettings, Watch
 from trainless.spaces.nb201 import NasBench201
 from trainless.store import Key, Result, store_at
 from trainless.store.postgres import PostgresStore
@@ -27,9 +29,9 @@ GOOD = Result(2.5, "ok", 1.0, 1.0)
 SPACE, TASK = NasBench201(2, 1), Task.noise((3, 8, 8))
 
 
-def found(out: Path, **options: object) -> Found:
-    given: dict[str, object] = {"proxies": "naswot", "evaluations": 30, "batch": 8, "seed": 3, **options}
-    return search(TASK, SPACE, "evolution", out=out, **given)  # type: ignore[arg-type]
+def found(out: Path, watch: Watch = lambda loop, budget: None, **options: Any) -> Found:
+    settings = SearchSettings(**{"proxies": "naswot", "evaluations": 30, "batch": 8, "seed": 3, **options})
+    return search(TASK, SPACE, "evolution", out=out, settings=settings, callbacks=SearchCallbacks(measured=watch))
 
 
 def places(run: Found) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from trainless.runs.search import search
+from trainless.runs.settings import SearchCallbacks, SearchSettings, Watch
 from trainless.spaces.nb201 import NasBench201
 from trainless.ui.run_list import OpenRuns, runs_at
 from trainless.ui.server import listening, serve
@@ -23,10 +24,16 @@ SPACE = NasBench201(2, 1)
 EVALUATIONS = 24
 
 
-def searched(folder: Path, seed: int = 0, evaluations: int = EVALUATIONS, **more: Any) -> Path:
+def searched(
+    folder: Path, seed: int = 0, evaluations: int = EVALUATIONS, watch: Watch = lambda loop, budget: None, **more: Any
+) -> Path:
     """A real search that takes no time."""
-    settings = {"proxies": ["params", "flops"], "searcher_args": {"population": 6}, **more}
-    search("digits", SPACE, "evolution", evaluations=evaluations, seed=seed, out=folder, **settings)
+    settings = SearchSettings(**{"proxies": ["params", "flops"], "searcher_args": {"population": 6}, **more})
+    callbacks = SearchCallbacks(measured=watch)
+    search(
+        "digits", SPACE, "evolution", evaluations=evaluations, seed=seed, out=folder, settings=settings,
+        callbacks=callbacks,
+    )  # fmt: skip
     return folder
 
 

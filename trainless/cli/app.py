@@ -11,11 +11,10 @@ import typer.core
 from trainless.cli.bench import bench
 from trainless.cli.demo import demo
 from trainless.cli.design import design
-from trainless.cli.export_study import export_study
 from trainless.cli.listing import listing
 from trainless.cli.predict import export, predict
 from trainless.cli.score import score
-from trainless.cli.search import search
+from trainless.cli.search import export_study, search
 from trainless.cli.show import show
 from trainless.cli.store import store
 from trainless.cli.watch import report, ui, watch

@@ -110,7 +110,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _swept(plan: Plan) -> ScoreFile:
     from trainless.bench.sweep import sweep as run
-    from trainless.cli.searching import tell_interrupted
+    from trainless.cli.progress import tell_interrupted
 
     with _bar("scoring") as report:
         return run(plan, report, tick=0.5, notice=tell_interrupted)

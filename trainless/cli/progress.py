@@ -112,3 +112,10 @@ def tracked(items: Iterable[T], total: int, title: str) -> Iterator[T]:
         for done, item in enumerate(items, start=1):
             yield item
             bars.show(title, done, total)
+
+
+def tell_interrupted() -> None:
+    """Say what the first Ctrl-C does."""
+    import typer
+
+    typer.echo("finishing what is in flight; Ctrl-C again stops at once", err=True)

@@ -1,127 +1,71 @@
-"""``trainless search``: find good architectures for data of yours, without training any."""
+"""``trainless search``: find good architectures for data of yours, without training any; ``export-study``."""
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainless.cli.options import with_settings
+from trainless.runs.settings import SearchCallbacks, SearchSettings
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trainless.cli.progress import Bars
     from trainless.core.arch import Arch
-    from trainless.core.task import Task
+    from trainless.runs.loop import Loop
     from trainless.runs.search import Found
+    from trainless.searchers.stopping import Budget
     from trainless.spaces.protocol import Space
 
 SHOWN = 10
 
 
+@with_settings(SearchSettings)
 def search(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
     space: Annotated[str, typer.Option(help="The search space (trainless list spaces).")],
-    space_args: Annotated[str, typer.Option(help="Its parameters, such as channels=8,cells=2.")] = "",
+    settings: SearchSettings,
+    space_args: Annotated[str, typer.Option(help="Parameters of the space, such as channels=8,cells=2.")] = "",
     size: Annotated[str, typer.Option(help="Resize the task's images or volumes, such as 32 or 32x48.")] = "",
-    searcher: Annotated[str, typer.Option(help="The search method (trainless list searchers).")] = "evolution",
-    searcher_args: Annotated[str, typer.Option(help="Its parameters, such as population=64,tournament=8.")] = "",
-    ranking: Annotated[str, typer.Option(help="Search by a ranking over everything seen.")] = "",
-    proxies: Annotated[
-        str, typer.Option(help="Search by proxies: one value, or several columns; zico/batches=4 has an option.")
-    ] = "",
-    assist: Annotated[str, typer.Option(help="The proxy of an assisted searcher, such as g_rea.")] = "",
-    max_params: Annotated[str, typer.Option(metavar="N", help="The most parameters, such as 1.5M.")] = "",
-    max_flops: Annotated[str, typer.Option(metavar="N", help="The most multiply-accumulates, such as 50M.")] = "",
-    max_layers: Annotated[str, typer.Option(metavar="N", help="The most parameter tensors.")] = "",
-    max_memory: Annotated[str, typer.Option(metavar="SIZE", help="Weights and activations, such as 64MB.")] = "",
-    max_latency: Annotated[str, typer.Option(metavar="TIME", help="Measured here on one sample, such as 5ms.")] = "",
     latency_table: Annotated[
         str, typer.Option(metavar="TABLE:TASK:METRIC", help="Take the latency (in ms) from a table instead.")
     ] = "",
-    objectives: Annotated[str, typer.Option(help="Costs to lower as well, such as flops,latency (for nsga2).")] = "",
-    evaluations: Annotated[int, typer.Option(min=0, help="How many candidates; 0 for no such limit.")] = 0,
-    time: Annotated[str, typer.Option(help="Wall time, such as 90s, 10m or 2h.")] = "",
-    init: Annotated[
-        str, typer.Option(help="own: PyTorch's weights; kaiming; paper: each proxy's published setting.")
-    ] = "own",
-    batch: Annotated[int, typer.Option(min=0, help="Samples per batch; 0 for 64, or the paper's.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
-    workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.")] = 1,
-    ahead: Annotated[
-        int, typer.Option(min=0, help="Single proposals in flight at a time; 0 for four per worker, or 1 with one.")
-    ] = 0,
-    timeout: Annotated[str, typer.Option(help="The most that one candidate may take, such as 60s.")] = "",
-    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="The most that one worker may take: 4g.")] = "",
-    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
-    address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
-    out: Annotated[Path, typer.Option(help="The run folder; the same command goes on from it.")] = Path("run"),
-    store: Annotated[
-        str,
-        typer.Option(metavar="PLACE", help="A file or postgresql://… to share scores and the run; none: unshared."),
-    ] = "",
-    fork: Annotated[str, typer.Option(metavar="RUN", help="Begin as this run was after --step, with --seed.")] = "",
-    step: Annotated[int, typer.Option(min=0, help="The step to fork from.")] = 0,
+    out: Annotated[Path, typer.Option(help="The run folder; the same command resumes the run in it.")] = Path("run"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the best as JSON and nothing else.")] = False,
 ) -> None:
-    """Search a space by a proxy or a ranking, under limits, into a run folder that can be gone on with."""
+    """Search a space by a proxy or a ranking, under limits, into a run folder that can be resumed."""
     from trainless.execution.fork_server import prepare
 
-    if (workers > 1 or timeout or memory_limit) and engine == "local" and device == "cpu":
+    apart = settings.workers > 1 or settings.timeout or settings.memory_limit
+    if apart and settings.engine == "local" and settings.device == "cpu":
         prepare("trainless.scoring.measures")  # workers import torch while this process does
-    from trainless.cli.searching import Bar, tell_interrupted
-    from trainless.core.errors import InputError
-    from trainless.core.parameters import parse_arguments
+    from dataclasses import replace
+
+    from trainless.cli.progress import Bars, tell_interrupted
     from trainless.execution.limits import keep_warm
     from trainless.runs.search import search as run_search
     from trainless.spaces import open_space
     from trainless.tasks import task as open_task
 
-    if bool(fork) != bool(step):
-        raise InputError("--fork and --step belong together: the run to begin from and the step of it")
     keep_warm()
-    task = open_task(data, **({"size": size} if size else {}))
-    opened = open_space(space, space_args)
-    limits = {
-        "params": max_params,
-        "flops": max_flops,
-        "layers": max_layers,
-        "memory": max_memory,
-        "latency": max_latency,
-    }
-    if not as_json:
-        _announce(task, evaluations, time, searcher)
-    with Bar(opened, f"{searcher} on {task.name}") as bar:
-        found = run_search(
-            task,
-            opened,
-            searcher,
-            proxies=proxies or None,
-            ranking=ranking or None,
-            searcher_args=parse_arguments(searcher_args, "--searcher-args", "population=64,tournament=8"),
-            assist=assist or None,
-            constraints={name: most for name, most in limits.items() if most},
-            costs=_table_costs(latency_table, opened) if latency_table else None,
-            objectives=[part.strip() for part in objectives.split(",") if part.strip()],
-            evaluations=evaluations or None,
-            time=time or None,
-            seed=seed,
-            init=init,
-            batch=batch,
-            device=device,
-            workers=workers,
-            ahead=ahead or None,
-            timeout=timeout or None,
-            memory_limit=memory_limit or None,
-            engine=engine,
-            address=address,
-            out=out,
-            store="" if store == "none" else store,
-            parent=(fork, step) if fork else None,
-            watch=bar.show,
-            notice=tell_interrupted,
-            tried=bar.tried,
+    task, opened = open_task(data, **({"size": size} if size else {})), open_space(space, space_args)
+    if latency_table:
+        settings = replace(settings, costs=_table_costs(latency_table, opened))
+    for note in () if as_json else task.notes:
+        typer.echo(f"note: {note}", err=True)
+    if not as_json and not settings.evaluations and not settings.time:
+        typer.echo(
+            f"note: no --evaluations and no --time: {settings.searcher} goes on until it ends by itself", err=True
         )
+    with Bars() as bars:
+        title = f"{settings.searcher} on {task.name}"
+        callbacks = _callbacks(bars, title, opened, tell_interrupted)
+        found = run_search(task, opened, out=out, settings=settings, callbacks=callbacks)
     _say_unscored(found)
     if as_json:
         _print_json(found, opened)
@@ -129,11 +73,38 @@ def search(
         _print_table(found, opened, out)
 
 
-def _announce(task: Task, evaluations: int, time: str, searcher: str) -> None:
-    for note in task.notes:
-        typer.echo(f"note: {note}", err=True)
-    if not evaluations and not time:
-        typer.echo(f"note: no --evaluations and no --time: {searcher} goes on until it ends by itself", err=True)
+def export_study(
+    run: Annotated[Path, typer.Argument(help="A run folder of trainless search.")],
+    study: Annotated[str, typer.Argument(help="A SQLite file such as study.db, or an address of Optuna's.")],
+    name: Annotated[str, typer.Option(help="The study's name; the folder's by default.")] = "",
+) -> None:
+    """Make an Optuna study of a run, for optuna-dashboard to show."""
+    from trainless.runs.export_study import export_study as export
+
+    made = export(run, study, name)
+    typer.echo(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")
+
+
+def _callbacks(bars: Bars, title: str, space: Space, interrupted: Callable[[], None]) -> SearchCallbacks:
+    """Show how far a search is, the best so far, and how long it will take."""
+    from trainless.core.arch import Proposal, is_region
+    from trainless.scoring.costs import amount
+
+    def best(loop: Loop) -> str:
+        found, value = loop.signal.best()
+        if not isinstance(found, Proposal) or math.isnan(value):
+            return "best –"
+        return f"best {value:.5g} {'a region' if is_region(found.candidate) else space.format(found.arch)}"
+
+    def measured(loop: Loop, budget: Budget) -> None:
+        left = None if budget.seconds is None else max(0.0, budget.seconds - loop.spent.seconds)
+        done = loop.spent.evaluations
+        bars.show(title, done, budget.evaluations, lambda: best(loop), seconds_left=left)
+
+    def tried(name: str, count: int, least: float) -> None:
+        bars.show(title, 0, None, count=f"{count} networks tried for {name}, the least {amount(least, name)}")
+
+    return SearchCallbacks(measured, interrupted, tried)
 
 
 def _say_unscored(found: Found) -> None:
@@ -166,8 +137,6 @@ def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:
 
 
 def _print_json(found: Found, space: Space) -> None:
-    import json
-
     from trainless.core.files import number
 
     top = [

@@ -8,7 +8,7 @@ import math
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -42,7 +42,8 @@ def replacing(path: Path) -> Iterator[Path]:
             f"{path} cannot be written ({error.strerror or error}): free some space or give another place"
         ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:

@@ -15,7 +15,8 @@ from trainless.designs.settings import Trial
 from trainless.execution.engine import LOCAL, Engine
 from trainless.learn.members import VERSION, read_document
 from trainless.runs.leaderboard import Place
-from trainless.runs.search import Found, Watch, search
+from trainless.runs.search import Found, search
+from trainless.runs.settings import SearchCallbacks, SearchSettings, Watch
 from trainless.spaces.protocol import Space
 
 RESULT = "result.json"
@@ -73,23 +74,25 @@ def run_searches(
                 space,
                 trial.searcher,
                 ranking=ranking,
-                searcher_args=trial.arguments,
-                constraints=constraints,
                 evaluations=trial.evaluations,
                 seed=trial.seed,
-                init=init,
-                batch=scored_samples(task),
-                device=device,
                 workers=workers,
-                ahead=1,
-                timeout=engine.timeout,
-                memory_limit=engine.memory,
-                engine=engine.kind,
-                address=engine.address,
                 out=place,
-                store=store,
-                name=f"{folder.parent.resolve().name}/{trial.name}",
-                watch=watch(trial),
+                settings=SearchSettings(
+                    searcher_args=trial.arguments,
+                    constraints=constraints,
+                    init=init,
+                    batch=scored_samples(task),
+                    device=device,
+                    ahead=1,
+                    timeout=engine.timeout,
+                    memory_limit=engine.memory,
+                    engine=engine.kind,
+                    address=engine.address,
+                    store=store,
+                    name=f"{folder.parent.resolve().name}/{trial.name}",
+                ),
+                callbacks=SearchCallbacks(measured=watch(trial)),
             )
             write_json(place / RESULT, _plain(trial, found, space))
         winners.append(_winner(read_document(place / RESULT)))

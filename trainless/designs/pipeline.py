@@ -152,9 +152,9 @@ def design(
     promises = {"coverage": coverage, "by_class": by_class, "accuracy": accuracy}
     chosen = None if space in spaces else ladder[0]
     work = Work(folder, task, wish, limits, promises, chosen, interval, progress)
-    fresh = not (folder / CONFIGURATION).exists()
-    open_folder(folder, _asked(work, space, space_args or {}), {"seconds": wish.seconds})
     with locked(folder):
+        fresh = not (folder / CONFIGURATION).exists()
+        open_folder(folder, _asked(work, space, space_args or {}), {"seconds": wish.seconds})
         if not (folder / SUMMARY).exists():
             with _carried(work, fresh) as work:
                 _work(work, ladder, started)

@@ -22,7 +22,7 @@ from trainless.learn.ensemble import most_common
 from trainless.learn.members import of_architectures, of_initialisations
 from trainless.rankings import ranking as named_ranking
 from trainless.runs.loop import Loop
-from trainless.runs.search import Watch
+from trainless.runs.settings import Watch
 from trainless.searchers.stopping import Budget
 from trainless.spaces.protocol import Space
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.files import write_atomic
 from trainless.designs.learning import CHOICE
 from trainless.designs.planning import PLAN
 from trainless.designs.stages import LATE_MARK
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
-from trainless.runs.folder import CONFIGURATION, read_configuration, replace
+from trainless.runs.folder import CONFIGURATION, read_configuration
 from trainless.runs.stored import settings_of
 from trainless.store import SqlStore
 from trainless.store.claims import log
@@ -68,7 +69,7 @@ class Carried:
             path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / name
             if (found or name in ONCE) and not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                replace(path, self._runs.file(self._name, name) or b"")
+                write_atomic(path, self._runs.file(self._name, name) or b"")
 
     def keep(self) -> None:
         """Write down what is new: the plan, what is written once, and members that are trained."""
@@ -112,7 +113,7 @@ class Carried:
                 " other: give another folder with --out to go on with the store's"
             )
         if ours is None or (theirs.get("settled") and not ours.get("settled")):
-            replace(path, self._runs.file(self._name, PLAN) or b"")
+            write_atomic(path, self._runs.file(self._name, PLAN) or b"")
 
     def _read(self, name: str) -> dict[str, Any] | None:
         content = self._runs.file(self._name, name)

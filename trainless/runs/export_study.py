@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainless.core.arch import Decision, is_region
-from trainless.core.text import undamaged
 from trainless.core.errors import InputError
+from trainless.core.text import undamaged
 from trainless.runs.reader import catch_up, reader_at
 from trainless.runs.reader_search import SearchReader
 from trainless.searchers.optuna_sampler import to_study

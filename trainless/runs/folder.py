@@ -1,26 +1,31 @@
 """The run folder: the frozen configuration, the store, the trajectory and the leaderboard.
 
 ``run.json`` is written when a run starts and compared when the same command comes again; only budgets may differ, so a
-run can be extended. Files are replaced in one go or appended to line by line; nothing outside the folder is written.
+run can be extended. A folder is locked before anything is written there. Files are replaced in one go or appended to
+line by line; nothing outside the folder is written.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Literal
-from trainless.core.text import one_line
 import fcntl
+import json
 import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from trainless.core.errors import InputError, TrainlessError
-from trainless.core.types import (Json)
+from typing import Literal
 
-ENDING = "ending.json"
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.files import read_json, write_json
+from trainless.core.text import one_line
+from trainless.core.types import Json
+
+FORMAT = 1
+CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
+ENDING, LOCK = "ending.json", "lock"
+FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)
 Word = Literal["finished", "budget", "interrupted", "failed"]
 WORDS: tuple[Word, ...] = ("finished", "budget", "interrupted", "failed")
 
@@ -75,10 +80,6 @@ def read_ending(text: str) -> Ending | None:
     return None if word is None else Ending(word, str(found.get("reason", ""))[:400])
 
 
-FORMAT = 1
-CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
-
-
 @dataclass(frozen=True)
 class Folder:
     """A run folder and its configuration."""
@@ -102,8 +103,40 @@ class Folder:
         return self.path / LEADERBOARD
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a folder, which is made where there is none, to this process; the lock goes with the process.
+
+    Raises:
+        InputError: Another process has it, it holds something that is no run, or it cannot be written.
+    """
+    try:
+        _require_own(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}): give another folder with --out") from error
+    with os.fdopen(file, "rb", buffering=0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
+        yield
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder of something else, and one whose files are links, through which others would be written."""
+    for name in FILES:
+        if (folder / name).is_symlink():
+            raise InputError(f"{folder / name} is a link, not a file of a run: remove it or give another --out")
+    if not (folder / CONFIGURATION).exists() and folder.is_dir():
+        strange = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith((*FILES, ".")))
+        if strange:
+            raise InputError(f"{folder} holds {strange[0]!r} and no run: give an empty or new folder with --out")
+
+
 def open_folder(path: Path, asked: Json, budget: Json) -> Folder:
-    """Start a run, or go on with the one that is there.
+    """Start a run in a locked folder, or resume the one that is there.
 
     Args:
         path: The folder.
@@ -111,22 +144,13 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Folder:
         budget: Budgets; they replace those that are there.
 
     Raises:
-        InputError: The folder holds another run, or something that is no run.
+        InputError: The folder holds another run.
     """
     present = read_configuration(path) if (path / CONFIGURATION).exists() else None
-    if present is None and path.is_dir() and any(path.iterdir()):
-        known = {STORE, TRAJECTORY, LEADERBOARD, ENDING, "lock"}
-        strange = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith((*known, ".")))
-        if strange:
-            raise InputError(f"{path} holds {strange[0]!r} and no run: give an empty or new folder with --out")
     settings = _settled(path, asked, present)
     configuration = {"format": FORMAT, "environment": environment(), **(present or {}), **settings, "budget": budget}
     if configuration != present:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{path} cannot be made ({error.strerror}): give another folder with --out") from error
-        replace(path / CONFIGURATION, json.dumps(configuration, indent=2, allow_nan=False) + "\n")
+        write_json(path / CONFIGURATION, configuration, indent=2)
     return Folder(path, configuration)
 
 
@@ -138,7 +162,7 @@ def _settled(path: Path, asked: Json, present: Json | None) -> Json:
         if value is not None and json.loads(json.dumps(value)) != present.get(name):
             raise InputError(
                 f"{path} holds a run with {name}={present.get(name)!r}, and {name}={value!r} was asked for: give the"
-                " same settings to go on with it, or another folder with --out"
+                " same settings to resume it, or another folder with --out"
             )
     return {name: present.get(name) if value is None else value for name, value in asked.items()}
 
@@ -146,15 +170,9 @@ def _settled(path: Path, asked: Json, present: Json | None) -> Json:
 def read_configuration(path: Path) -> Json:
     """What ``run.json`` of a folder says."""
     file = path / CONFIGURATION
-    try:
-        found = json.loads(file.read_text())
-    except FileNotFoundError:
-        raise InputError(f"{path} is no run: it has no {CONFIGURATION}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{file} cannot be read ({error}): give another folder") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"{file} is not of a run that this version of trainless knows: give another folder")
-    return found
+    if not file.is_file():
+        raise InputError(f"{path} is no run: it has no {CONFIGURATION}")
+    return read_json(file, check=lambda found: found.get("format") == FORMAT)
 
 
 def environment() -> Json:
@@ -173,40 +191,13 @@ def environment() -> Json:
     }
 
 
-def replace(path: Path, content: str | bytes) -> None:
-    """Write a file in one go: it is there as before or as after, never in between."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(
-            f"{path} cannot be written ({error.strerror}): free some space or give another --out"
-        ) from error
-
-
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a folder to this process; the lock goes with the process, however it ends."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
-        yield
-
-
-@contextmanager
-def forgotten_unless_begun(folder: Folder, fresh: bool) -> Iterator[None]:
+def forgotten_unless_begun(folder: Path, fresh: bool) -> Iterator[None]:
     """Where a mistake ends a new run before its first step, its folder takes the mended command as if it were empty."""
     try:
         yield
     except TrainlessError:
-        begun = folder.trajectory.exists() and folder.trajectory.stat().st_size > 0
-        if fresh and not begun:
-            (folder.path / CONFIGURATION).unlink(missing_ok=True)
+        trajectory = folder / TRAJECTORY
+        if fresh and not (trajectory.exists() and trajectory.stat().st_size > 0):
+            (folder / CONFIGURATION).unlink(missing_ok=True)
         raise

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trainless.core.arch import Arch, is_region
+from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.runs.loop import Loop
 from trainless.runs.signals import scores_of
-from trainless.core.arch import (Proposal)
 from trainless.spaces.protocol import Space
 
 

@@ -22,14 +22,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from trainless.core.arch import Arch, Candidate
+from trainless.core.arch import Arch, Candidate, Proposal
 from trainless.core.errors import InputError
+from trainless.core.types import Json
 from trainless.execution.engine import Executor, Job
-from trainless.scoring.measures import Outcome
 from trainless.runs.signals import Signal
-from trainless.core.arch import (Proposal)
-from trainless.searchers.searcher import (Searcher, Told)
-from trainless.core.types import (Json)
+from trainless.scoring.measures import Outcome
+from trainless.searchers.searcher import Searcher, Told
 from trainless.searchers.stopping import Budget, Spent
 
 End: TypeAlias = Literal["finished", "budget"]
@@ -147,9 +146,7 @@ class Loop:
 class _Desk:
     """Hands proposals to an executor and keeps what comes back."""
 
-    def __init__(
-        self, loop: Loop, executor: Scorer, stopping: Callable[[], bool], watch: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: Loop, executor: Scorer, stopping: Callable[[], bool], watch: Callable[[], None]) -> None:
         self._loop, self._executor, self._stopping, self._watch = loop, executor, stopping, watch
         self._flying: set[Proposal] = set()
 

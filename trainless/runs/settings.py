@@ -1,242 +1,192 @@
-"""A search as it was asked for: what is fixed, and how its parts are made from it."""
+"""The settings of a search: for the Python call, the command's options and what ``run.json`` holds.
+
+Nothing heavy is imported here: the command line reads these classes to print its help.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.task import Task
-from trainless.scoring.request import Init, init_named, select
-from trainless.scoring.costs import Cost, Tried, costs, feasible
-from trainless.execution.engine import perform
-from trainless.runs.loop import Loop
-from trainless.scoring.measures import ByProxies, Measure, canonical_key
-from trainless.runs.signals import signal_for
-from trainless.store import Store
-from trainless.proxies.proxy import Proxy
-from trainless.rankings import Consensus, Ranking, RankProduct, RankSum
-from trainless.rankings import ranking as named_ranking
-from trainless.searchers import registry as searchers
-from trainless.searchers.evolution import Evolution
-from trainless.searchers.history import HistoryEvolution
-from trainless.searchers.making import made, require_columns
-from trainless.searchers.prune import Prune
-from trainless.core.arch import (Proposal)
-from trainless.searchers.searcher import (Searcher)
-from trainless.core.types import (Json)
-from trainless.spaces import space as named_space
-from trainless.spaces.moves import Feasible
-from trainless.spaces.protocol import Space, Supernet, key
-from trainless.tasks import task as named_task
+from trainless.core.parameters import parse_arguments
+from trainless.core.settings import setting
+from trainless.core.units import quantity, seconds_of
 
-Factory = Callable[..., Searcher]
+if TYPE_CHECKING:
+    from trainless.core.arch import Arch
+    from trainless.execution.engine import Engine
+    from trainless.proxies.proxy import Proxy
+    from trainless.rankings import Ranking
+    from trainless.runs.loop import Loop
+    from trainless.scoring.costs import Tried
+    from trainless.scoring.measures import Measure
+    from trainless.searchers.searcher import Searcher
+    from trainless.searchers.stopping import Budget
+
+Watch: TypeAlias = "Callable[[Loop, Budget], None]"
+COSTS = ("params", "flops", "layers", "memory", "latency")
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Everything that decides what a run comes to, but for its budget."""
-
-    task: Task
-    space: Space
-    searcher: Factory
-    name: str
-    proxies: tuple[Proxy, ...]
-    ranking: Ranking | None
-    ranking_name: str
-    measure: Measure | None
-    parameters: Mapping[str, Any]
-    assist: Proxy | None
-    limits: Mapping[str, float]
-    given: Mapping[str, Cost]
-    objectives: tuple[str, ...]
-    seed: int
-    score_seed: int
-    init: Init
-    batch: int
-    device: str
-    parent: Json | None = None
-
-    @classmethod
-    def of(
-        cls,
-        task: Task | str,
-        space: Space | str,
-        searcher: str | Factory,
-        *,
-        proxies: str | Proxy | Sequence[str | Proxy] | None,
-        ranking: str | Ranking | None,
-        measure: Measure | None,
-        parameters: Mapping[str, Any],
-        assist: str | Proxy | None,
-        limits: Mapping[str, float],
-        given: Mapping[str, Cost],
-        objectives: tuple[str, ...],
-        seed: int,
-        init: str,
-        batch: int,
-        device: str,
-    ) -> Plan:
-        """Look up what was named, or say what is missing."""
-        led = named_ranking(ranking) if isinstance(ranking, str) else ranking
-        wanted = [*(select(proxies) if proxies else []), *(select(led.proxies) if led else [])]
-        chosen = tuple({proxy.name: proxy for proxy in wanted}.values())
-        if measure is None and not chosen:
-            raise InputError(
-                "nothing to search by was given; expected a ranking, such as ranking='az-nas', or proxies, such as"
-                " proxies='synflow' (trainless list rankings, trainless list proxies)"
-            )
-        if measure is not None and chosen:
-            raise InputError("a measure was given together with proxies or a ranking; expected one of them")
-        opened = named_space(space) if isinstance(space, str) else space
-        data = named_task(task) if isinstance(task, str) else task
-        if measure is None:
-            opened.check(data)
-        return cls(
-            data,
-            opened,
-            searchers[searcher] if isinstance(searcher, str) else searcher,
-            searcher if isinstance(searcher, str) else getattr(searcher, "__qualname__", repr(searcher)),
-            chosen,
-            led,
-            ranking if isinstance(ranking, str) else "" if led is None else repr(led),
-            measure,
-            dict(parameters),
-            select(assist)[0] if assist else None,
-            dict(limits),
-            dict(given),
-            objectives,
-            seed,
-            seed,
-            init_named(init),
-            batch,
-            device,
-        )
-
-    def described(self) -> Json:
-        """What ``run.json`` says and a resumed run must ask for again."""
-        return {
-            "task": {"name": self.task.name, "fingerprint": self.task.fingerprint},
-            "space": key(self.space),
-            "decisions": {decision.name: list(decision.options) for decision in self.space.decisions},
-            "searcher": self.name,
-            "searcher_args": {name: _plain(value) for name, value in self.parameters.items()},
-            "proxies": [f"{proxy.name} v{proxy.version}" for proxy in self.proxies],
-            "ranking": self.ranking_name,
-            "higher_is_better": self._directions(),
-            "assist": f"{self.assist.name} v{self.assist.version}" if self.assist else "",
-            "limits": dict(self.limits),
-            "costs": sorted(self.given),
-            "objectives": list(self.objectives),
-            "seed": self.seed,
-            "score_seed": self.score_seed,
-            "init": self.init,
-            "batch": self.batch,
-            "device": self.device,
-        }
-
-    def _directions(self) -> dict[str, bool]:
-        """The columns that are measured, and whether more of each is better."""
-        if self.measure is not None:
-            return dict(self.measure.higher_is_better)
-        return {proxy.name: proxy.higher_is_better for proxy in self.proxies}
-
-    def child(self, configuration: Json, step: int, seed: int) -> Plan:
-        """The plan of a fork: the parent's scores go on, the searcher's randomness is another."""
-        if step < 1:
-            raise InputError(f"a fork from step {step} was asked for; expected 1 or more")
-        parent = {"seed": configuration["seed"], "step": step, "parent": configuration.get("parent")}
-        return dataclasses.replace(self, seed=seed, score_seed=configuration["score_seed"], parent=parent)
-
-    def measure_at(self, store: Path | str) -> Measure:
-        """What measures proposals, with a store."""
-        return self.measure or self._scoring(self.proxies, store)
-
-    def _scoring(self, proxies: Sequence[Proxy], store: Path | str) -> ByProxies:
-        return ByProxies(
-            self.space,
-            self.task,
-            proxies,
-            seed=self.score_seed,
-            init=self.init,
-            batch=self.batch,
-            device=self.device,
-            store=str(store),
-        )
-
-    def loop(
-        self, measure: Measure, store: Store, ahead: int, tried: Tried = lambda name, tried, least: None
-    ) -> tuple[Loop, dict[str, Cost]]:
-        """A search at its beginning, and the costs that its leaderboard shows."""
-        wanted = tuple(dict.fromkeys((*self.limits, *self.objectives)))
-        known = costs(self.space, self.task, store=store, given=self.given, wanted=wanted)
-        allowed = feasible(self.space, known, self.limits, tried)
-        searcher = self._searcher(allowed, store)
-        columns = ranks_itself(searcher, self.ranking)
-        self._require_told(searcher, list(measure.higher_is_better), columns)
-        signal = signal_for(self.ranking, measure.higher_is_better, columns=columns, name=self.ranking_name)
-        objectives = {name: known[name] for name in self.objectives}
-        return Loop(searcher, signal, canonical_key(self.space, allowed), ahead, objectives), known
-
-    def _require_told(self, searcher: Searcher, measured: list[str], columns: bool) -> None:
-        """Refuse what the searcher could not be told, before anything is measured."""
-        if isinstance(searcher, Prune) and self.measure is None and not isinstance(self.space, Supernet):
-            raise InputError(
-                f"{self.name} evaluates supernets, and {self.space.name} builds none: choose another searcher, such as"
-                " evolution, or a space with supernets, such as nb201 or darts"
-            )
-        if isinstance(searcher, Prune) and self.objectives:
-            raise InputError(
-                f"{self.name} evaluates regions, which have no {' or '.join(self.objectives)} of their own: leave out"
-                " the objectives, give limits instead (--max-flops), or choose nsga2"
-            )
-        told = measured if columns or self.ranking is None else [self.ranking_name]
-        require_columns(self.name, searcher, [*told, *self.objectives])
-
-    def _searcher(self, allowed: Feasible | None, store: Store) -> Searcher:
-        proxy = None if self.assist is None else self._assistant(self.assist, store)
-        return made(
-            self.name, self.searcher, self.space, self.parameters, seed=self.seed, feasible=allowed, proxy=proxy
-        )
-
-    def _assistant(self, proxy: Proxy, store: Store) -> Callable[[Arch], float]:
-        """A proxy as a function of an arch, higher is better; its scores are kept with all others."""
-        measure = self._scoring([proxy], store.url)
-        sign = 1.0 if proxy.higher_is_better else -1.0
-        twin = canonical_key(self.space, None)
-
-        @functools.cache
-        def value(arch: Arch) -> float:
-            found = sign * perform(measure, Proposal(twin(arch))).values[proxy.name]
-            return found if math.isfinite(found) else math.nan
-
-        return value
+def _arguments(text: str) -> dict[str, Any]:
+    return parse_arguments(text, "--searcher-args", "population=64,tournament=8")
 
 
-def ranks_itself(searcher: Searcher, ranking: Ranking | None) -> bool:
-    """Whether a searcher does the ranking on the proxies themselves, as its paper has it.
-
-    Pruning ranks a region within its own round, evolution over the history is AZ-NAS's with a product of ranks, and a
-    tournament by sums of ranks is TEG-NAS's.
+def names_in(text: str) -> tuple[str, ...]:
+    """Names with commas between them.
 
     Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> ranks_itself(Prune(NasBench201()), named_ranking("teacup"))
-        True
+        >>> names_in("flops, latency")
+        ('flops', 'latency')
     """
-    if isinstance(ranking, Consensus):
-        return isinstance(searcher, Prune)
-    if isinstance(ranking, (RankSum, RankProduct)) and all(isinstance(part, str) for part in ranking.parts):
-        kind = Evolution if isinstance(ranking, RankSum) else HistoryEvolution
-        return isinstance(searcher, (kind, Prune))
-    return ranking is not None and isinstance(searcher, Prune)
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+@dataclass(frozen=True)
+class LimitSettings:
+    """The most that an architecture may cost; text may have a unit, as in ``"50M"``, ``"64MB"`` and ``"5ms"``.
+
+    Args:
+        constraints: Limits by the name of a cost, such as one of your own.
+    """
+
+    max_params: float | str | None = setting(None, "The most parameters, such as 1.5M.", metavar="N")
+    max_flops: float | str | None = setting(None, "The most multiply-accumulates, such as 50M.", metavar="N")
+    max_layers: float | str | None = setting(None, "The most parameter tensors.", metavar="N")
+    max_memory: float | str | None = setting(
+        None, "The most bytes of weights and activations, such as 64MB.", metavar="SIZE"
+    )
+    max_latency: float | str | None = setting(
+        None, "The longest time for one sample, measured here, such as 5ms.", metavar="TIME"
+    )
+    constraints: Mapping[str, float | str] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """All limits as numbers.
+
+        Example:
+            >>> LimitSettings(max_flops="50M", constraints={"energy": 3}).limits
+            {'energy': 3.0, 'flops': 50000000.0}
+        """
+        own = {name: getattr(self, f"max_{name}") for name in COSTS}
+        given = {**self.constraints, **{name: most for name, most in own.items() if most is not None}}
+        return {name: quantity(most, name) for name, most in given.items()}
+
+
+@dataclass(frozen=True)
+class ExecutionSettings:
+    """Where and how networks are scored; none of it changes a score, but for the device."""
+
+    device: str = setting("cpu", "The device of the networks: cpu, cuda or cuda:1.")
+    workers: int = setting(1, "The number of worker processes, each with one thread.", least=1)
+    timeout: float | str | None = setting(None, "The longest time that one candidate may take, such as 60s.")
+    memory_limit: float | str | None = setting(None, "The most memory of one worker, such as 4g.", metavar="SIZE")
+    engine: str = setting("local", "Where the workers are: local for this machine, ray for a Ray cluster.")
+    address: str = setting("", "The address of a Ray cluster; one is started here without it.")
+    store: str = setting(
+        "",
+        "A file or postgresql://… in which scores and runs are shared; none shares nothing.",
+        metavar="PLACE",
+        read=lambda text: "" if text == "none" else text,
+    )
+
+    @property
+    def execution(self) -> Engine:
+        """What the executor is made by."""
+        from trainless.execution.engine import Engine
+
+        memory = None if self.memory_limit is None else int(quantity(self.memory_limit, "memory"))
+        return Engine(self.engine, self.workers, seconds_of(self.timeout), memory, self.device, self.address)
+
+
+@dataclass(frozen=True)
+class SearchSettings(LimitSettings, ExecutionSettings):
+    """Everything about a search but its task, its space and its folder.
+
+    A run that is resumed must have the same settings, but for its budgets and for where it is executed.
+
+    Args:
+        searcher: A registered name, or whatever makes a searcher from a space, ``seed`` and ``feasible``.
+        searcher_args: Parameters of the searcher.
+        proxies: What to score. One is the signal itself; of several, without a ranking, all are told as columns, for
+            searchers that take them (evolution, history_evolution, teg_reinforce, prune, nsga2).
+        ranking: A ranking over everything seen as the signal; its proxies are scored too. Searchers that rank by
+            themselves are told its proxies as columns: ``prune``, ``history_evolution`` with a product of ranks
+            (AZ-NAS) and ``evolution`` with a sum of ranks (TEG-NAS).
+        measure: Anything else that measures a proposal, such as real training or a table.
+        costs: Costs of your own by name, such as a table's latency or energy.
+        evaluations: How many candidates to tell, twins included; None for no such limit.
+        time: Wall time in seconds, or text such as ``"10m"``; what earlier sessions of the run took counts.
+        simulated: Seconds that a table says training takes.
+        seed: The seed of the searcher and of the scores.
+        init: ``"own"``, ``"kaiming"`` or ``"paper"``, as in :func:`trainless.score`.
+        ahead: How many single proposals are in flight at a time; four for each worker by default, so that hardly one
+            waits for a slow neighbour's candidate to be told first, and 1 with one worker.
+        store: A store to share scores with other runs and machines. The run itself is kept there too, so that any
+            machine can resume it. By default the folder has its own.
+        name: What the run is called in that store; the folder's name by default.
+        fork: A run folder: begin as that run was after ``step``, with the randomness of ``seed``.
+    """
+
+    searcher: str | Callable[..., Searcher] = setting("evolution", "The search method (trainless list searchers).")
+    searcher_args: Mapping[str, Any] = setting(
+        {}, "Parameters of the search method, such as population=64,tournament=8.", kind=str, read=_arguments
+    )
+    proxies: str | Proxy | Sequence[str | Proxy] | None = setting(
+        None, "Search by proxies, one value or several columns; zico/batches=4 has an option, file.py:name is your own."
+    )
+    ranking: str | Ranking | None = setting(None, "Search by a ranking over everything seen (trainless list rankings).")
+    assist: str | Proxy | None = setting(None, "The proxy of an assisted search method, such as g_rea.")
+    measure: Measure | None = None
+    costs: Mapping[str, Callable[[Arch], float]] = field(default_factory=dict)
+    objectives: Sequence[str] = setting(
+        (), "Costs to lower as well, such as flops,latency (for nsga2).", kind=str, read=names_in
+    )
+    evaluations: int | None = setting(
+        None, "How many candidates to evaluate; 0 for no such limit.", kind=int, least=0, read=lambda n: n or None
+    )
+    time: float | str | None = setting(None, "The wall time of the search, such as 90s, 10m or 2h.")
+    simulated: float | str | None = None
+    seed: int = setting(0, "The seed of everything.", least=0)
+    init: str = setting("own", "The weights: own are PyTorch's; kaiming; paper is each proxy's published setting.")
+    batch: int = setting(0, "Samples per batch; 0 for 64, or the paper's number.", least=0)
+    ahead: int | None = setting(
+        None, "Single proposals in flight; 0 for four per worker.", kind=int, least=0, read=lambda n: n or None
+    )
+    name: str = ""
+    fork: str | Path = setting("", "Begin as this run was after --step, with --seed.", metavar="RUN")
+    step: int = setting(0, "The step to fork from.", least=0)
+
+    def __post_init__(self) -> None:
+        if bool(self.fork) != bool(self.step):
+            raise InputError("--fork and --step belong together: the run to begin from and the step of it")
+
+    @property
+    def budget(self) -> Budget:
+        """What may be used up."""
+        from trainless.searchers.stopping import Budget
+
+        return Budget(self.evaluations, seconds_of(self.time), seconds_of(self.simulated))
+
+
+def _nothing(*about: Any) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class SearchCallbacks:
+    """What is called while a search goes on.
+
+    Args:
+        measured: Called with the loop and its budget whenever anything was measured.
+        interrupted: Called at the first Ctrl-C.
+        tried: Called with the cost, the number of networks and the least so far whenever a network was made to see
+            whether it keeps a limit on memory or latency.
+    """
+
+    measured: Watch = _nothing
+    interrupted: Callable[[], None] = _nothing
+    tried: Tried = _nothing

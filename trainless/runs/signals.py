@@ -14,8 +14,8 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
+from trainless.core.types import Floats
 from trainless.rankings import Fitted, Incremental, Lexicographic, LogSum, Ranking, RankProduct, RankSum
-from trainless.core.types import (Floats)
 
 Values = Mapping[str, float]
 

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from trainless.core.errors import InputError
+from trainless.core.files import write_atomic
+from trainless.core.types import Json
+from trainless.runs.folder import CONFIGURATION, ENDING, TRAJECTORY, Ending, read_configuration
 from trainless.store import SqlStore
-from trainless.runs.folder import ENDING, Ending
-from trainless.runs.folder import CONFIGURATION, TRAJECTORY, read_configuration, replace
-from trainless.core.types import (Json)
 
 OWN = ("budget", "environment")  # what may differ between the places where a run goes on
 
@@ -49,11 +49,7 @@ class Shared:
             return
         file = self._path / CONFIGURATION
         if not file.exists():
-            try:
-                self._path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{self._path} cannot be made ({error.strerror}): give another --out") from error
-            replace(file, entry.configuration)
+            write_atomic(file, entry.configuration)
         elif settings_of(read_configuration(self._path)) != settings_of(self._read(entry.configuration)):
             raise InputError(
                 f"{self._path} holds another run than {self._name!r} in {self._shown}: give another folder with --out"
@@ -61,13 +57,12 @@ class Shared:
 
     @contextmanager
     def refusing(self, fresh: bool) -> Iterator[None]:
-        """Where the run that is asked for is not the store's, say so, and leave a fresh folder as it was."""
+        """Where the run that is asked for is not the store's, say so."""
         try:
             yield
         except InputError as error:
             if not fresh or not (self._path / CONFIGURATION).exists():
                 raise
-            (self._path / CONFIGURATION).unlink()
             raise InputError(
                 f"{self._shown} has another run called {self._name!r} ({error}). A run in a store is called by the last"
                 " part of --out: give another"
@@ -90,7 +85,7 @@ class Shared:
                 f" remove {file} to go on with the store's"
             )
         if len(there) > both:
-            replace(file, "\n".join(there) + "\n")
+            write_atomic(file, "\n".join(there) + "\n")
         elif len(here) > both:
             self._runs.append(self._name, both + 1, here[both:])
         self._lines = max(len(here), len(there))
@@ -101,10 +96,10 @@ class Shared:
         if entry is None:
             raise InputError(f"{self._shown} has no run called {self._name!r}: trainless watch --store lists its runs")
         self.fetch()
-        replace(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
+        write_atomic(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
         (self._path / ENDING).unlink(missing_ok=True)
         if entry.ending:
-            replace(self._path / ENDING, entry.ending)
+            write_atomic(self._path / ENDING, entry.ending)
 
     def write(self, text: str) -> None:
         """Add lines to the trajectory."""

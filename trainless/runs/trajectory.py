@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 
 from trainless.core.errors import InputError
+from trainless.core.files import numbers, unnumber, unnumbers
+from trainless.core.types import Json
+from trainless.runs.folder import TRAJECTORY
 from trainless.runs.loop import Loop, Step, plain, proposal_of
 from trainless.scoring.measures import Outcome
-from trainless.runs.folder import TRAJECTORY
-from trainless.core.files import (numbers, unnumber, unnumbers)
-from trainless.searchers.searcher import (reseeded)
-from trainless.core.types import (Json)
+from trainless.searchers.searcher import reseeded
 from trainless.searchers.stopping import Spent
 
 SMALL = 4096  # bytes of a state that is written after every step
