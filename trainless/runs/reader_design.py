@@ -43,7 +43,12 @@ from trainless.runs.run_files import (
 )
 from trainless.spaces.protocol import Space
 
-COLUMNS = (Measured("valid_loss", False), Measured("valid_accuracy", True), Measured("epochs", None), Measured("seconds", None))
+COLUMNS = (
+    Measured("valid_loss", False),
+    Measured("valid_accuracy", True),
+    Measured("epochs", None),
+    Measured("seconds", None),
+)
 SECONDS = 3
 _REMEDY = "give another folder"
 

@@ -354,9 +354,7 @@ class SearchReader:
         numbers = [name for name in found[0] if name not in FIXED] if found else []
         rows = [[_number(row[name]) for name in numbers] for row in found]
         columns = [Measured(name, self._directions.get(name, False)) for name in numbers]
-        return self._with_standing(
-            [row["arch"] for row in found], columns, rows, [row["status"] for row in found]
-        )
+        return self._with_standing([row["arch"] for row in found], columns, rows, [row["status"] for row in found])
 
     def _with_standing(
         self, archs: list[str], columns: list[Measured], rows: list[list[float]], status: list[str]

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from trainless.store.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
 from trainless.core.errors import InputError
 from trainless.core.processes import began_at, exists
 from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.proxies.proxy import registry as proxies
-from trainless.spaces.protocol import Space
 from trainless.runs.reader_base import (
     NOTHING,
     OK,
@@ -37,6 +35,8 @@ from trainless.runs.reader_base import (
     table_of,
 )
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
+from trainless.spaces.protocol import Space
+from trainless.store.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
