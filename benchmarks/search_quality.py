@@ -25,8 +25,8 @@ from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
 from trainless.searchers.assisted import WarmUp, move_evolution, warm_evolution, warm_random
 from trainless.searchers.evolution import Evolution
-from trainless.searchers.random import Random
 from trainless.searchers.searcher import Searcher
+from trainless.searchers.simple import Random
 from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
 from trainless.store.score_file import read_scores
@@ -88,7 +88,7 @@ def _evolution(seed: int) -> Evolution:
 
 def _warm_move(proxy: Proxy, seed: int) -> WarmUp:
     inner = move_evolution(SPACE, proxy=proxy, kind="neighbour", seed=seed)
-    return WarmUp(inner, SPACE, proxy, seed=seed)
+    return WarmUp(SPACE, inner=inner, proxy=proxy, seed=seed)
 
 
 def epsilons(proxy: Proxy) -> dict[str, Callable[[int], Searcher]]:

@@ -18,8 +18,8 @@ from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.hyperband import Bohb
-from trainless.searchers.random import Random
 from trainless.searchers.reinforce import Reinforce
+from trainless.searchers.simple import Random
 from trainless.searchers.stopping import Budget
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201

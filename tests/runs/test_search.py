@@ -19,8 +19,7 @@ from trainless.runs.settings import SearchCallbacks
 from trainless.runs.signals import signal_for
 from trainless.runs.trajectory import Writer, fork, read, replay, state_line, states, step_json, step_of
 from trainless.scoring.measures import Outcome
-from trainless.searchers.evolution import Evolution
-from trainless.searchers.history import HistoryEvolution
+from trainless.searchers.evolution import Evolution, HistoryEvolution
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Budget, Spent
 from trainless.spaces.nb201 import NasBench201

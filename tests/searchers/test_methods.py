@@ -15,17 +15,15 @@ from scipy import stats
 from tests.searchers.toys import Parity, Toy
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.core.ranks import dense_ranks, order, rank_sum
+from trainless.core.ranks import RankTable, dense_ranks, order, rank_sum
 from trainless.searchers.assisted import best_draw, best_mutation, best_neighbour, move_evolution, warm_evolution
-from trainless.searchers.evolution import Evolution, teg_evolution
-from trainless.searchers.fpnas import FpNas
-from trainless.searchers.history import HistoryEvolution, RankTable
+from trainless.searchers.evolution import Evolution, HistoryEvolution, teg_evolution
 from trainless.searchers.hyperband import Density, Hyperband, brackets
 from trainless.searchers.pareto import Nsga2, fronts
 from trainless.searchers.pmbga import Pmbga
 from trainless.searchers.policy import Adam, Policy, Reward, draw, most_probable
 from trainless.searchers.prune import Prune
-from trainless.searchers.reinforce import Reinforce, teacup_reinforce, teg_reinforce
+from trainless.searchers.reinforce import FpNas, Reinforce, teacup_reinforce, teg_reinforce
 from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget, Patience, Spent, diversity, entropy
 from trainless.spaces.moves import distance, neighbours
@@ -235,11 +233,11 @@ def test_teg_reinforce_learns_from_several_columns_and_answers_with_its_policy()
 def test_teacup_reinforce_updates_every_ten_and_loses_patience() -> None:
     searcher = teacup_reinforce(SPACE, seed=0)
     assert len(searcher.ask()) == 10
-    before = searcher.state()["logits"]
+    before = searcher.state()["policy"]
     searcher.tell(Told.of([(0,) * 6, (1,) * 6] * 4, [0.0, 1.0] * 4))
-    assert searcher.state()["logits"] == before
+    assert searcher.state()["policy"] == before
     searcher.tell(Told.of([(0,) * 6, (1,) * 6], [0.0, 1.0]))
-    assert searcher.state()["logits"] != before
+    assert searcher.state()["policy"] != before
     stuck = teacup_reinforce(SPACE, seed=0)
     assert len(drive(stuck, lambda arch: 1.0)) == 10 * 31
 

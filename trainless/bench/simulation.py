@@ -19,8 +19,7 @@ from trainless.core.errors import InputError
 from trainless.core.types import Floats, Indices
 from trainless.proxies.proxy import registry as proxies
 from trainless.searchers import registry as searchers
-from trainless.searchers.making import made, require_columns
-from trainless.searchers.searcher import Searcher, Told
+from trainless.searchers.searcher import Searcher, Told, made, require_columns
 from trainless.searchers.stopping import Budget
 from trainless.spaces import space
 from trainless.spaces.moves import sample
@@ -86,7 +85,7 @@ def simulate(searcher: Searcher, arena: Arena, budget: Budget) -> SimulatedRun:
     the same signal at the same cost at every fidelity.
 
     Example:
-        >>> from trainless.searchers.exhaustive import Exhaustive
+        >>> from trainless.searchers.simple import Exhaustive
         >>> from trainless.spaces.nb201 import NasBench201
         >>> archs = [(0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 2)]
         >>> arena = Arena(archs, np.array([1.0, 2.0]), np.array([5.0, 6.0]))
@@ -126,7 +125,7 @@ def simulate_runs(
     """Independent runs; ``make`` gets a seed of its own for each.
 
     Example:
-        >>> from trainless.searchers.random import Random
+        >>> from trainless.searchers.simple import Random
         >>> from trainless.spaces.nb201 import NasBench201
         >>> from trainless.spaces.moves import enumerate_archs
         >>> space = NasBench201()

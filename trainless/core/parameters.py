@@ -10,6 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, Literal, TypeVar
 
 from trainless.core.errors import InputError
@@ -33,11 +34,11 @@ def forwards(inner: Callable[..., object], **defaults: Any) -> Callable[[Callabl
     """
 
     def mark(function: Callable[..., T]) -> Callable[..., T]:
-        signature = inspect.signature(function, eval_str=True)
+        signature = signature_of(function)
         own = {name: each for name, each in signature.parameters.items() if each.kind is not each.VAR_KEYWORD}
         passed = {
             name: each.replace(default=defaults.get(name, each.default), kind=each.KEYWORD_ONLY)
-            for name, each in inspect.signature(inner, eval_str=True).parameters.items()
+            for name, each in signature_of(inner).parameters.items()
             if name not in own
         }
 
@@ -50,6 +51,15 @@ def forwards(inner: Callable[..., object], **defaults: Any) -> Callable[[Callabl
         return made
 
     return mark
+
+
+def signature_of(make: Callable[..., object]) -> inspect.Signature:
+    """The signature with its types; a dataclass may have fields whose types only another module knows."""
+    if not (isinstance(make, type) and is_dataclass(make)):
+        return inspect.signature(make, eval_str=True)
+    signature, hints = inspect.signature(make), typing.get_type_hints(make)
+    typed = [each.replace(annotation=hints[name]) for name, each in signature.parameters.items()]
+    return signature.replace(parameters=typed)
 
 
 def read(what: str, make: Callable[..., object], given: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
@@ -137,7 +147,7 @@ def written(value: Any) -> str:
 def _parameters(make: Callable[..., object]) -> dict[str, inspect.Parameter] | None:
     """The parameters by name; None where it takes any, or nothing is known."""
     try:
-        found = inspect.signature(make, eval_str=True).parameters
+        found = signature_of(make).parameters
     except (TypeError, ValueError, NameError):
         return None
     return None if any(each.kind is each.VAR_KEYWORD for each in found.values()) else dict(found)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.stats import rankdata
 
-from trainless.core.types import Floats, Indices
+from trainless.core.errors import InputError
+from trainless.core.types import Floats, Index, Indices
 
 
 def nan_last(values: Floats) -> Floats:
@@ -67,3 +70,56 @@ def better_counts(values: Floats) -> Floats:
     """
     counts: Floats = len(values) - rankdata(nan_last(values), method="max").astype(np.float64)
     return counts
+
+
+class RankTable:
+    """Rows of columns and Σ_c log rank_c over everything seen so far, kept up to date row by row.
+
+    Ranks ascend, so that a higher sum is better; ties share their average rank, NaN is last. A new row costs one pass
+    over the history instead of a new sort of it.
+
+    Example:
+        >>> table = RankTable()
+        >>> for row in ([1.0, 5.0], [2.0, 4.0], [3.0, 6.0]):
+        ...     table.add(row)
+        >>> np.exp(table.scores()).round().tolist()
+        [2.0, 2.0, 9.0]
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._values: Floats = np.empty((0, 0))
+        self._doubled: Index = np.empty((0, 0), dtype=np.int64)
+        self._logs: Floats = np.empty(0)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, row: Sequence[float]) -> None:
+        """Take in one row; ranks are kept doubled so that averages of ties are whole numbers."""
+        self._grow(len(row))
+        values, doubled = self._values[:, : self._n], self._doubled[:, : self._n]
+        new = nan_last(np.array(row))[:, None]
+        above, equal = values > new, values == new
+        doubled += 2 * above + equal
+        ties = equal.sum(axis=1)
+        self._values[:, self._n] = new[:, 0]
+        self._doubled[:, self._n] = 2 * (self._n - above.sum(axis=1) - ties) + ties + 2
+        self._n += 1
+
+    def _grow(self, columns: int) -> None:
+        if self._n and columns != len(self._values):
+            raise InputError(f"{columns} columns were told after {len(self._values)}: tell the same ones every time")
+        if self._n < self._values.shape[1]:
+            return
+        room_for = max(64, 2 * self._n)
+        values, doubled = np.empty((columns, room_for)), np.zeros((columns, room_for), dtype=np.int64)
+        if self._n:
+            values[:, : self._n], doubled[:, : self._n] = self._values, self._doubled
+        self._values, self._doubled = values, doubled
+        self._logs = np.log(np.maximum(np.arange(2 * room_for + 2), 1) / 2)
+
+    def scores(self) -> Floats:
+        """Σ_c log rank_c of every row."""
+        total: Floats = self._logs[self._doubled[:, : self._n]].sum(axis=0)
+        return total

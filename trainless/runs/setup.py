@@ -23,11 +23,9 @@ from trainless.scoring.costs import Cost, Tried, costs, feasible
 from trainless.scoring.measures import ByProxies, Measure, canonical_key
 from trainless.scoring.request import init_named, select
 from trainless.searchers import registry as searchers
-from trainless.searchers.evolution import Evolution
-from trainless.searchers.history import HistoryEvolution
-from trainless.searchers.making import made, require_columns
+from trainless.searchers.evolution import Evolution, HistoryEvolution
 from trainless.searchers.prune import Prune
-from trainless.searchers.searcher import Searcher
+from trainless.searchers.searcher import Searcher, made, require_columns
 from trainless.spaces import space as named_space
 from trainless.spaces.moves import Feasible
 from trainless.spaces.protocol import Space, Supernet, key

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 registry: Registry[Callable[..., Searcher]] = Registry("searcher", "searchers")
 for _name, _where in {
-    "random": "random:Random",
-    "exhaustive": "exhaustive:Exhaustive",
-    "local": "local:Local",
+    "random": "simple:Random",
+    "exhaustive": "simple:Exhaustive",
+    "local": "simple:Local",
     "evolution": "evolution:Evolution",
     "teg_evolution": "evolution:teg_evolution",
-    "history_evolution": "history:HistoryEvolution",
+    "history_evolution": "evolution:HistoryEvolution",
     "reinforce": "reinforce:Reinforce",
     "teg_reinforce": "reinforce:teg_reinforce",
     "teacup_reinforce": "reinforce:teacup_reinforce",
-    "fpnas": "fpnas:FpNas",
+    "fpnas": "reinforce:FpNas",
     "pmbga": "pmbga:Pmbga",
     "prune": "prune:Prune",
     "hyperband": "hyperband:Hyperband",
@@ -49,7 +49,7 @@ def make(name: str, space: Choices, **parameters: Any) -> Searcher:
         >>> len(make("evolution", NasBench201(), seed=0).ask())
         1
     """
-    from trainless.searchers.making import made
+    from trainless.searchers.searcher import made
 
     plain = {each: value for each, value in parameters.items() if each not in ("seed", "feasible", "proxy")}
     return made(name, registry[name], space, plain, **{each: parameters[each] for each in parameters.keys() - plain})

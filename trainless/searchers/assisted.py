@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,18 +18,20 @@ from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
 from trainless.core.parameters import forwards
 from trainless.core.ranks import order
-from trainless.core.types import Json
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.hyperband import Hyperband
-from trainless.searchers.random import Random
 from trainless.searchers.reinforce import Reinforce
-from trainless.searchers.searcher import Columns, Draw, Searcher, Told, Vary, room
+from trainless.searchers.searcher import Draw, Searcher, Told, Vary, room
+from trainless.searchers.simple import Random
+from trainless.searchers.state import kept
 from trainless.spaces.moves import Choices, Feasible, Rng, mutate, neighbours, sample
 
-Proxy: TypeAlias = Callable[[Arch], float]
+ArchProxy: TypeAlias = Callable[[Arch], float]
+"""A proxy as searchers see it."""
+S = TypeVar("S", bound=Searcher)
 
 
-def top(archs: list[Arch], proxy: Proxy, count: int = 1) -> list[Arch]:
+def top(archs: list[Arch], proxy: ArchProxy, count: int = 1) -> list[Arch]:
     """The best by a proxy, best first; equals keep their order.
 
     Example:
@@ -38,7 +41,7 @@ def top(archs: list[Arch], proxy: Proxy, count: int = 1) -> list[Arch]:
     return [archs[place] for place in order(np.array([proxy(arch) for arch in archs]))[:count].tolist()]
 
 
-def best_draw(space: Choices, proxy: Proxy, *, pool: int = 10, feasible: Feasible | None = None) -> Draw:
+def best_draw(space: Choices, proxy: ArchProxy, *, pool: int = 10, feasible: Feasible | None = None) -> Draw:
     """Draw ``pool`` archs uniformly and keep the one with the best proxy (G-RS, G-HB)."""
     score = _pooled(proxy, pool)
 
@@ -48,7 +51,7 @@ def best_draw(space: Choices, proxy: Proxy, *, pool: int = 10, feasible: Feasibl
     return draw
 
 
-def best_mutation(space: Choices, proxy: Proxy, *, pool: int = 10, feasible: Feasible | None = None) -> Vary:
+def best_mutation(space: Choices, proxy: ArchProxy, *, pool: int = 10, feasible: Feasible | None = None) -> Vary:
     """Mutate ``pool`` times independently and keep the child with the best proxy (G-REA, G-REINFORCE)."""
     score = _pooled(proxy, pool)
 
@@ -59,7 +62,7 @@ def best_mutation(space: Choices, proxy: Proxy, *, pool: int = 10, feasible: Fea
 
 
 def best_neighbour(
-    space: Choices, proxy: Proxy, *, probability: float = 0.75, feasible: Feasible | None = None
+    space: Choices, proxy: ArchProxy, *, probability: float = 0.75, feasible: Feasible | None = None
 ) -> Vary:
     """With this probability the best of all neighbours by the proxy, else a random one (zero-cost-nas's move)."""
     score = _pooled(proxy, 1)
@@ -73,71 +76,57 @@ def best_neighbour(
     return vary
 
 
-def _pooled(proxy: Proxy, pool: int) -> Proxy:
+def _pooled(proxy: ArchProxy, pool: int) -> ArchProxy:
     """The proxy, computed once per arch."""
     if pool < 1:
         raise InputError(f"pool={pool} was given; expected at least 1 architecture to choose from")
     return functools.cache(proxy)
 
 
-class WarmUp:
+@dataclass(eq=False, kw_only=True)
+class WarmUp(Searcher):
     """Propose the best of many random archs by a proxy first, then let another searcher go on.
 
     The inner searcher is told everything. In zero-cost-nas and epsilon it is ageing evolution with 64 members, so that
     the warm-up is its first population, or random search.
 
     Deviations: epsilon's program lets random search walk down all 3,000 archs although its text says 64: ``keep``
-        decides.
+    decides.
 
     Args:
         inner: The searcher that goes on.
-        space: What to search.
         proxy: Higher is better.
         pool: Random archs, drawn with replacement.
         keep: How many of them are proposed, best first.
-        seed: The source of randomness for the pool.
-        feasible: A limit that every proposal keeps.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
         >>> space = NasBench201()
-        >>> searcher = WarmUp(Random(space), space, sum, pool=100, keep=2)
+        >>> searcher = WarmUp(space, inner=Random(space), proxy=sum, pool=100, keep=2)
         >>> first, second = searcher.ask(2)
         >>> sum(first.arch) >= sum(second.arch) > 12
         True
     """
 
-    def __init__(
-        self,
-        inner: Searcher,
-        space: Choices,
-        proxy: Proxy,
-        *,
-        pool: int = 3000,
-        keep: int = 64,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-    ) -> None:
-        if not 1 <= keep <= pool:
-            raise InputError(f"a warm-up was given pool={pool} and keep={keep}; expected 1 ≤ keep ≤ pool")
-        self._inner, self._space, self._proxy, self._feasible = inner, space, proxy, feasible
-        self._rng = np.random.default_rng([seed, 1])
-        self._pool, self._keep = pool, keep
-        self._queue: list[Arch] | None = None
-        self._outstanding = 0
+    inner: Searcher = field(metadata={"state": True})
+    proxy: ArchProxy
+    pool: int = 3000
+    keep: int = 64
+    _queue: list[Arch] | None = kept(None)
+    _outstanding: int = kept(0)
 
-    @property
-    def columns(self) -> int | None:
-        """As the inner searcher."""
-        return self._inner.columns if isinstance(self._inner, Columns) else None
+    def __post_init__(self) -> None:
+        if not 1 <= self.keep <= self.pool:
+            raise InputError(f"a warm-up was given pool={self.pool} and keep={self.keep}; expected 1 ≤ keep ≤ pool")
+        self._rng = np.random.default_rng([self.seed, 1])  # another stream than that of the searcher that goes on
+        self.columns = self.inner.columns
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The warm-up's archs, then the inner searcher's."""
         if self._queue is None:
-            drawn = [sample(self._space, self._rng, feasible=self._feasible) for _ in range(self._pool)]
-            self._queue = top(drawn, functools.cache(self._proxy), self._keep)
+            self._queue = top([self._drawn() for _ in range(self.pool)], functools.cache(self.proxy), self.keep)
         if not self._queue:
-            return [] if self._outstanding else self._inner.ask(limit)
+            return [] if self._outstanding else self.inner.ask(limit)
         count = room(limit, 1)
         chosen, self._queue = self._queue[:count], self._queue[count:]
         self._outstanding += len(chosen)
@@ -146,69 +135,53 @@ class WarmUp:
     def tell(self, told: Told) -> None:
         """Pass on."""
         self._outstanding = max(0, self._outstanding - len(told))
-        self._inner.tell(told)
+        self.inner.tell(told)
 
     def best(self) -> Arch:
         """The inner searcher's."""
-        return self._inner.best()
-
-    def state(self) -> Json:
-        """What is left of the warm-up, and the inner state."""
-        queue = None if self._queue is None else [list(arch) for arch in self._queue]
-        return {
-            "rng": self._rng.bit_generator.state,
-            "queue": queue,
-            "outstanding": self._outstanding,
-            "inner": self._inner.state(),
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._queue = None if state["queue"] is None else [tuple(arch) for arch in state["queue"]]
-        self._outstanding = state["outstanding"]
-        self._inner.restore(state["inner"])
+        return self.inner.best()
 
 
-@forwards(Random)
-def g_rs(
-    space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
-) -> Random:
-    """GradSign-assisted random search (algorithm 3) for any proxy."""
-    return Random(space, draw=best_draw(space, proxy, pool=pool, feasible=feasible), **parameters)
+def _assisted(inner: Callable[..., S], role: str, pooled: Callable[..., object], summary: str) -> Callable[..., S]:
+    """A searcher whose draws or variations are the best of a pool."""
+
+    @forwards(inner)
+    def assisted(
+        space: Choices, *, proxy: ArchProxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
+    ) -> S:
+        chosen = {role: pooled(space, proxy, pool=pool, feasible=feasible)}
+        return inner(space, feasible=feasible, **chosen, **parameters)
+
+    assisted.__doc__ = summary
+    return assisted
 
 
-@forwards(Evolution)
-def g_rea(
-    space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
-) -> Evolution:
-    """GradSign-assisted ageing evolution (algorithm 2): the first population is random, children are chosen."""
-    vary = best_mutation(space, proxy, pool=pool, feasible=feasible)
-    return Evolution(space, vary=vary, feasible=feasible, **parameters)
-
-
-@forwards(Reinforce)
-def g_reinforce(
-    space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
-) -> Reinforce:
-    """GradSign-assisted REINFORCE (algorithm 4): the best mutant of the policy's action is evaluated."""
-    vary = best_mutation(space, proxy, pool=pool, feasible=feasible)
-    return Reinforce(space, vary=vary, feasible=feasible, **parameters)
-
-
-@forwards(Hyperband)
-def g_hb(
-    space: Choices, *, proxy: Proxy, pool: int = 10, feasible: Feasible | None = None, **parameters: Any
-) -> Hyperband:
-    """GradSign-assisted Hyperband (algorithm 5); its pool is drawn with replacement, the program's without."""
-    return Hyperband(space, draw=best_draw(space, proxy, pool=pool, feasible=feasible), **parameters)
+g_rs = _assisted(Random, "draw", best_draw, "GradSign-assisted random search (algorithm 3) for any proxy.")
+g_rea = _assisted(
+    Evolution,
+    "vary",
+    best_mutation,
+    "GradSign-assisted ageing evolution (algorithm 2): the first population is random, children are chosen.",
+)
+g_reinforce = _assisted(
+    Reinforce,
+    "vary",
+    best_mutation,
+    "GradSign-assisted REINFORCE (algorithm 4): the best mutant of the policy's action is evaluated.",
+)
+g_hb = _assisted(
+    Hyperband,
+    "draw",
+    best_draw,
+    "GradSign-assisted Hyperband (algorithm 5); its pool is drawn with replacement, the program's without.",
+)
 
 
 @forwards(Random)
 def warm_random(
     space: Choices,
     *,
-    proxy: Proxy,
+    proxy: ArchProxy,
     pool: int = 3000,
     keep: int = 64,
     seed: int = 0,
@@ -217,14 +190,14 @@ def warm_random(
 ) -> WarmUp:
     """Random search after a warm-up."""
     inner = Random(space, seed=seed, feasible=feasible, **parameters)
-    return WarmUp(inner, space, proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
+    return WarmUp(space, inner=inner, proxy=proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
 
 
 @forwards(Evolution, replacement=False)
 def warm_evolution(
     space: Choices,
     *,
-    proxy: Proxy,
+    proxy: ArchProxy,
     pool: int = 3000,
     keep: int = 64,
     population: int | None = None,
@@ -240,14 +213,14 @@ def warm_evolution(
     members = keep if population is None else population
     rivals = min(10, members) if tournament is None else tournament
     inner = Evolution(space, seed=seed, feasible=feasible, population=members, tournament=rivals, **parameters)
-    return WarmUp(inner, space, proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
+    return WarmUp(space, inner=inner, proxy=proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
 
 
 @forwards(Evolution, population=64, tournament=10, replacement=False)
 def move_evolution(
     space: Choices,
     *,
-    proxy: Proxy,
+    proxy: ArchProxy,
     kind: Literal["parent", "neighbour"] = "parent",
     feasible: Feasible | None = None,
     **parameters: Any,

@@ -1,26 +1,28 @@
-"""Ageing (regularised) evolution (Real et al., 2019)."""
+"""Evolution: ageing (regularised) evolution, and evolution over the top of the whole history."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumbers
 from trainless.core.parameters import forwards
-from trainless.core.ranks import order, rank_sum
-from trainless.core.types import Floats, Json
-from trainless.searchers.searcher import Draw, Incumbent, Told, Vary, room
+from trainless.core.ranks import RankTable, order, rank_sum
+from trainless.core.types import Floats
+from trainless.searchers.searcher import Draw, Incumbent, Searcher, Told, Vary, room, told_first
+from trainless.searchers.state import kept, lazy
 from trainless.searchers.stopping import Patience, diversity
-from trainless.spaces.moves import Choices, Feasible, mutate, sample
+from trainless.spaces.moves import Choices
 
 
-class Evolution:
-    """A population in which the best of a random few has a child and the oldest dies.
+@dataclass(eq=False, kw_only=True)
+class Evolution(Searcher):
+    """A population in which the best of a random few has a child and the oldest dies (Real et al., 2019).
 
     The defaults are those of the NAS-Bench-201 baselines (population 10, tournament 3, drawn with replacement).
     Told several columns, the parent is the one with the lowest sum of ranks within the tournament, as in TEG-NAS.
@@ -30,9 +32,6 @@ class Evolution:
     made from the members that are already known.
 
     Args:
-        space: What to search.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
         population: Members kept.
         tournament: How many are drawn to find a parent.
         replacement: Whether a member can be drawn twice into a tournament.
@@ -51,86 +50,71 @@ class Evolution:
         True
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        population: int = 10,
-        tournament: int = 3,
-        replacement: bool = True,
-        iterations: int | None = None,
-        patience: int | None = None,
-        draw: Draw | None = None,
-        vary: Vary | None = None,
-        fitness: Callable[[Arch], float] | None = None,
-    ) -> None:
-        if min(tournament, population) < 1 or (not replacement and tournament > population):
-            raise InputError(
-                f"evolution was given population={population} and tournament={tournament}; expected both positive"
-                " and, without replacement, a tournament no larger than the population"
-            )
-        self._rng = np.random.default_rng(seed)
-        self._size, self._tournament, self._replacement = population, tournament, replacement
-        self._iterations = iterations
-        self._draw = draw or (lambda rng: sample(space, rng, feasible=feasible))
-        self._vary = vary or (lambda arch, rng: mutate(space, arch, rng, feasible=feasible))
-        self._fitness = fitness
-        self._members: deque[tuple[Arch, tuple[float, ...]]] = deque()
-        self._issued = self._told = 0
-        self._patience = Patience(patience, falling=True)
-        self._over = False
-        self._best = Incumbent()
+    columns = None
+    ranks = "sum"
+    population: int = 10
+    tournament: int = 3
+    replacement: bool = True
+    iterations: int | None = None
+    patience: int | None = None
+    draw: Draw | None = None
+    vary: Vary | None = None
+    fitness: Callable[[Arch], float] | None = None
+    _members: deque[tuple[Arch, list[float]]] = kept(deque)
+    _issued: int = kept(0)
+    _told: int = kept(0)
+    _patience: Patience = kept()
+    _over: bool = kept(False)
+    _best: Incumbent = kept(Incumbent)
 
-    @property
-    def columns(self) -> int | None:
-        """Any number."""
-        return None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.tournament, self.population) < 1 or (not self.replacement and self.tournament > self.population):
+            raise InputError(
+                f"evolution was given population={self.population} and tournament={self.tournament}; expected both"
+                " positive and, without replacement, a tournament no larger than the population"
+            )
+        self._patience = Patience(self.patience, falling=True)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Random archs until a first population has been proposed, then children."""
-        proposals: list[Proposal] = []
-        for _ in range(room(limit, 1)):
-            if self._over or (self._iterations is not None and self._issued >= self._size + self._iterations):
-                break
-            if self._issued < self._size:
-                arch = self._draw(self._rng)
-            elif self._members:
-                arch = self._vary(self._parent(), self._rng)
-            else:
-                break
-            self._issued += 1
-            proposals.append(Proposal(arch))
-        return proposals
+        return self._proposed(room(limit, 1), self._following)
+
+    def _following(self) -> Arch | None:
+        ended = self.iterations is not None and self._issued >= self.population + self.iterations
+        if self._over or ended or (self._issued >= self.population and not self._members):
+            return None
+        self._issued += 1
+        if self._issued <= self.population:
+            return self._drawn(self.draw)
+        parent = self._parent()
+        return self.vary(parent, self._rng) if self.vary else self._mutated(parent)
 
     def _parent(self) -> Arch:
         """The best of a tournament."""
         alive = len(self._members)
-        if self._replacement:
-            drawn = self._rng.integers(alive, size=self._tournament).tolist()
+        if self.replacement:
+            drawn = self._rng.integers(alive, size=self.tournament).tolist()
         else:
-            drawn = self._rng.choice(alive, size=min(self._tournament, alive), replace=False).tolist()
+            drawn = self._rng.choice(alive, size=min(self.tournament, alive), replace=False).tolist()
         rivals = [self._members[place] for place in drawn]
-        if self._fitness is not None:
-            values = np.array([[self._fitness(arch)] for arch, _ in rivals])
+        if self.fitness is not None:
+            values = np.array([[self.fitness(arch)] for arch, _ in rivals])
         else:
             values = np.array([values for _, values in rivals])
         return rivals[_winner(values)][0]
 
     def tell(self, told: Told) -> None:
         """Members enter in the order of the tell; the oldest leave."""
-        if not len(told):
-            return
-        for proposal, values in zip(told.proposals, told.matrix().tolist(), strict=True):
-            self._members.append((proposal.arch, tuple(values)))
+        for proposal, values in told.rows():
+            self._members.append((proposal.arch, values))
             self._told += 1
             self._issued = max(self._issued, self._told)
-            if len(self._members) > self._size:
+            if len(self._members) > self.population:
                 self._members.popleft()
             if len(values) == 1:
                 self._best.see(proposal.arch, values[0])
-            if self._patience.steps is not None and self._told > self._size:
+            if self.patience is not None and self._told > self.population:
                 self._over |= self._patience.over(diversity([arch for arch, _ in self._members]))
 
     def best(self) -> Arch:
@@ -138,26 +122,6 @@ class Evolution:
         if self._members and len(self._members[0][1]) > 1:
             return self._members[_winner(np.array([values for _, values in self._members]))][0]
         return self._best.arch
-
-    def state(self) -> Json:
-        """Generator, population and counters."""
-        return {
-            "rng": self._rng.bit_generator.state,
-            "members": [[list(arch), numbers(values)] for arch, values in self._members],
-            "issued": self._issued,
-            "told": self._told,
-            "patience": self._patience.state(),
-            "over": self._over,
-            "best": self._best.state(),
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._members = deque((tuple(arch), tuple(unnumbers(values))) for arch, values in state["members"])
-        self._issued, self._told, self._over = state["issued"], state["told"], state["over"]
-        self._patience.restore(state["patience"])
-        self._best.restore(state["best"])
 
 
 def _winner(matrix: Floats) -> int:
@@ -175,3 +139,101 @@ def teg_evolution(space: Choices, **parameters: Any) -> Evolution:
     only the 1,000 iterations after which it was so.
     """
     return Evolution(space, **parameters)
+
+
+@dataclass(eq=False, kw_only=True)
+class HistoryEvolution(Searcher):
+    """Nothing ever dies: a parent is any of the best ``population − 1`` archs seen so far (AZ-NAS and VKDNW).
+
+    The order is Σ_c log rank_c over the whole history, so it is defined for one column or many and changes as more is
+    seen. As in AZ-NAS's program, the first ten archs are mutations of a starting arch, then, until the population is
+    full, any member is mutated in two decisions.
+
+    Deviations: the programs start from a hand-made network; here it is ``start`` or, without one, a uniform draw. The
+    programs sort the whole history anew at every step; the ranks here are the same and updated.
+
+    Args:
+        population: AZ-NAS and VKDNW's paper 1,024, ZiCo 512, VKDNW's program 2,048.
+        first: Mutations of the starting arch.
+        early_edits: Decisions changed until the population is full.
+        edits: Decisions changed afterwards.
+        evaluations: Archs after which it ends (the papers' 100,000); None for no end.
+        start: The starting arch.
+        draw: Where the starting arch comes from otherwise.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> searcher = HistoryEvolution(NasBench201(), population=16, evaluations=200)
+        >>> while proposals := searcher.ask():
+        ...     searcher.tell(Told.of(proposals, [float(sum(p.arch)) for p in proposals]))
+        >>> sum(searcher.best()) > 20
+        True
+    """
+
+    columns = None
+    ranks = "product"
+    population: int = 1024
+    first: int = 10
+    early_edits: int = 2
+    edits: int = 1
+    evaluations: int | None = 100_000
+    start: Arch | None = None
+    draw: Draw | None = None
+    _origin: Arch = kept()
+    _history: list[tuple[Arch, list[float]]] = kept(list)
+    _issued: int = kept(0)
+    _table: RankTable | None = lazy()
+    _top: list[int] | None = lazy()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.population < 2 or min(self.first, self.early_edits, self.edits) < 1:
+            raise InputError(
+                f"history_evolution was given population={self.population}, first={self.first},"
+                f" early_edits={self.early_edits}, edits={self.edits}; expected a population of at least 2 and"
+                " positive numbers"
+            )
+        self._origin = self._drawn(self.draw) if self.start is None else self.start
+
+    def ask(self, limit: int | None = None) -> list[Proposal]:
+        """Children of the starting arch, of any member, then of the top."""
+        wanted = room(limit, 1)
+        if self.evaluations is not None:
+            wanted = max(0, min(wanted, self.evaluations - self._issued))
+        self._issued += wanted
+        return [Proposal(self._child()) for _ in range(wanted)]
+
+    def _child(self) -> Arch:
+        known = len(self._history)
+        if known < self.first:
+            return self._mutated(self._origin)
+        if known < self.population - 1:
+            return self._mutated(self._history[int(self._rng.integers(known))][0], self.early_edits)
+        top = self._best_rows()
+        return self._mutated(self._history[top[int(self._rng.integers(len(top)))]][0], self.edits)
+
+    def _best_rows(self) -> list[int]:
+        """The rows of the top, computed once per tell."""
+        if self._top is None:
+            scores = self._ranked().scores()
+            kept_rows = min(self.population - 1, len(scores))
+            self._top = sorted(np.argpartition(-scores, kept_rows - 1)[:kept_rows].tolist())
+        return self._top
+
+    def _ranked(self) -> RankTable:
+        """The ranks of the whole history."""
+        self._table = self._table or RankTable()
+        for _, row in self._history[len(self._table) :]:
+            self._table.add(row)
+        return self._table
+
+    def tell(self, told: Told) -> None:
+        """Everything told joins the history."""
+        table, self._top = self._ranked(), None
+        for proposal, row in told.rows():
+            table.add(row)
+            self._history.append((proposal.arch, row))
+
+    def best(self) -> Arch:
+        """The highest Σ log rank."""
+        return told_first(self._history[int(np.argmax(self._ranked().scores()))][0] if self._history else None)

@@ -9,11 +9,11 @@ import numpy as np
 
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.core.files import number, unnumber
 from trainless.core.ranks import order
-from trainless.core.types import Floats, Json
-from trainless.searchers.searcher import Draw, Incumbent, Told, room
-from trainless.spaces.moves import Choices, Feasible, Rng, allowed, sample
+from trainless.core.types import Floats, Index
+from trainless.searchers.searcher import Draw, Incumbent, Searcher, Told, room
+from trainless.searchers.state import kept, lazy
+from trainless.spaces.moves import Rng, sample
 
 
 @dataclass
@@ -52,27 +52,6 @@ class _Bracket:
         self.queue = [self.results[place][0] for place in ranked[:kept]]
         self.results = []
 
-    def state(self) -> Json:
-        return {
-            "counts": self.counts,
-            "fidelities": self.fidelities,
-            "rung": self.rung,
-            "queue": [list(arch) for arch in self.queue],
-            "outstanding": [list(arch) for arch in self.outstanding],
-            "results": [[list(arch), number(value)] for arch, value in self.results],
-        }
-
-    @classmethod
-    def restored(cls, state: Json) -> _Bracket:
-        return cls(
-            state["counts"],
-            state["fidelities"],
-            state["rung"],
-            [tuple(arch) for arch in state["queue"]],
-            [tuple(arch) for arch in state["outstanding"]],
-            [(tuple(arch), unnumber(value)) for arch, value in state["results"]],
-        )
-
 
 def brackets(smallest: float, eta: float) -> list[tuple[list[int], list[float]]]:
     """The brackets of one Hyperband iteration: candidates and fidelities of each rung, most candidates first.
@@ -93,16 +72,14 @@ def brackets(smallest: float, eta: float) -> list[tuple[list[int], list[float]]]
     return made
 
 
-class Hyperband:
+@dataclass(eq=False, kw_only=True)
+class Hyperband(Searcher):
     """Successive halvings of different breadth, one after the other.
 
     A proposal's ``fidelity`` is the share of full training it is worth. While a rung is being evaluated and more is
     asked for, the next bracket opens, so a cluster never waits.
 
     Args:
-        space: What to search.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
         smallest: The lowest fidelity allowed: 12 of 200 epochs on NAS-Bench-201.
         eta: One in η goes on to the next rung.
         iterations: Brackets after which it ends (HpBandSter's ``n_iterations``: 50 in the baseline); None for no end.
@@ -119,34 +96,22 @@ class Hyperband:
         (20, 0.111, 1.0)
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        smallest: float = 12 / 200,
-        eta: float = 3.0,
-        iterations: int | None = 50,
-        draw: Draw | None = None,
-    ) -> None:
-        if not 0 < smallest <= 1 or eta <= 1:
-            raise InputError(
-                f"hyperband was given smallest={smallest}, eta={eta}; expected 0 < smallest ≤ 1 and eta > 1"
-            )
-        self._rng = np.random.default_rng(seed)
-        self._plan = brackets(smallest, eta)
-        self._iterations = iterations
-        self._draw = draw or (lambda rng: sample(space, rng, feasible=feasible))
-        self._open: list[_Bracket] = []
-        self._started = 0
-        self._top = 0.0
-        self._best = Incumbent()
+    smallest: float = 12 / 200
+    eta: float = 3.0
+    iterations: int | None = 50
+    draw: Draw | None = None
+    _open: list[_Bracket] = kept(list)
+    _started: int = kept(0)
+    _top: float = kept(0.0)
+    _best: Incumbent = kept(Incumbent)
 
-    @property
-    def columns(self) -> int | None:
-        """One signal."""
-        return 1
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.smallest <= 1 or self.eta <= 1:
+            raise InputError(
+                f"hyperband was given smallest={self.smallest}, eta={self.eta}; expected 0 < smallest ≤ 1 and eta > 1"
+            )
+        self._plan = brackets(self.smallest, self.eta)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The next of the oldest bracket that lacks some; a new bracket where all wait for results."""
@@ -155,13 +120,13 @@ class Hyperband:
             bracket = next((bracket for bracket in self._open if bracket.lacks), None) or self._start()
             if bracket is None:
                 break
-            arch = bracket.queue.pop(0) if bracket.rung else self._draw(self._rng)
+            arch = bracket.queue.pop(0) if bracket.rung else self._drawn(self.draw)
             bracket.outstanding.append(arch)
             proposals.append(Proposal(arch, bracket.fidelity))
         return proposals
 
     def _start(self) -> _Bracket | None:
-        if self._iterations is not None and self._started >= self._iterations:
+        if self.iterations is not None and self._started >= self.iterations:
             return None
         counts, fidelities = self._plan[self._started % len(self._plan)]
         self._started += 1
@@ -170,7 +135,7 @@ class Hyperband:
 
     def tell(self, told: Told) -> None:
         """Fill rungs, promote their best."""
-        for proposal, value in zip(told.proposals, told.signal().tolist(), strict=True):
+        for proposal, value in told.values():
             self._see(proposal, value)
             for bracket in self._open:
                 if bracket.fidelity == proposal.fidelity and proposal.arch in bracket.outstanding:
@@ -189,24 +154,6 @@ class Hyperband:
         """The best told at the highest fidelity that was told."""
         return self._best.arch
 
-    def state(self) -> Json:
-        """Generator and open brackets."""
-        return {
-            "rng": self._rng.bit_generator.state,
-            "open": [bracket.state() for bracket in self._open],
-            "started": self._started,
-            "top": self._top,
-            "best": self._best.state(),
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._open = [_Bracket.restored(bracket) for bracket in state["open"]]
-        self._started, self._top = state["started"], state["top"]
-        self._best = Incumbent()
-        self._best.restore(state["best"])
-
 
 class Density:
     """A kernel density over archs: Aitchison–Aitken kernels, 1 − h on the same option and h/(c−1) on another.
@@ -220,15 +167,13 @@ class Density:
         [0.53, 0.47]
     """
 
-    def __init__(
-        self, archs: np.ndarray[tuple[int, int], np.dtype[np.int64]], counts: Floats, narrowest: float
-    ) -> None:
+    def __init__(self, archs: Index, counts: Floats, narrowest: float) -> None:
         n, d = archs.shape
         self._archs, self._counts = archs, counts
         reference = 1.06 * archs.std(axis=0) * n ** (-1.0 / (4 + d))
         self.widths: Floats = np.minimum(np.maximum(reference, narrowest), (counts - 1) / counts)
 
-    def __call__(self, archs: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Floats:
+    def __call__(self, archs: Index) -> Floats:
         """The density at each row."""
         same = archs[:, None, :] == self._archs[None, :, :]
         other = self.widths / np.maximum(self._counts - 1, 1)
@@ -245,7 +190,8 @@ class Density:
         )
 
 
-class Bohb:
+@dataclass(eq=False, kw_only=True)
+class Bohb(Searcher):
     """Hyperband with proposals that maximise (density of good archs) / (density of the others).
 
     The model is that of the highest fidelity with enough results: more than twice the number of decisions. Of n
@@ -257,12 +203,7 @@ class Bohb:
     any option, the old one included. With a limit, samples that break it are drawn again.
 
     Args:
-        space: What to search.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
-        smallest: The lowest fidelity allowed.
-        eta: One in η goes on to the next rung.
-        iterations: Brackets after which it ends; None for no end.
+        smallest, eta, iterations: As of :class:`Hyperband`.
         samples: Draws from the good density among which the ratio decides.
         random_share: Probability of a uniform draw instead.
         good: The share of results that is good.
@@ -277,105 +218,75 @@ class Bohb:
         True
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        smallest: float = 12 / 200,
-        eta: float = 3.0,
-        iterations: int | None = 50,
-        samples: int = 4,
-        random_share: float = 0.0,
-        good: float = 0.15,
-        narrowest: float = 0.3,
-    ) -> None:
-        if samples < 1 or not 0 <= random_share <= 1 or not 0 < good < 1 or narrowest <= 0:
+    smallest: float = 12 / 200
+    eta: float = 3.0
+    iterations: int | None = 50
+    samples: int = 4
+    random_share: float = 0.0
+    good: float = 0.15
+    narrowest: float = 0.3
+    _inner: Hyperband = kept()
+    _seen: dict[float, list[tuple[Arch, float]]] = kept(dict)
+    _models: tuple[Density, ...] | None = lazy()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples < 1 or not 0 <= self.random_share <= 1 or not 0 < self.good < 1 or self.narrowest <= 0:
             raise InputError(
-                f"bohb was given samples={samples}, random_share={random_share}, good={good}, narrowest={narrowest};"
-                " expected a positive number, a share, a share and a positive width"
+                f"bohb was given samples={self.samples}, random_share={self.random_share}, good={self.good},"
+                f" narrowest={self.narrowest}; expected a positive number, a share, a share and a positive width"
             )
-        self._space, self._feasible = space, feasible
-        self._counts = [len(decision) for decision in space.decisions]
-        self._samples, self._random_share, self._good, self._narrowest = samples, random_share, good, narrowest
-        self._seen: dict[float, list[tuple[Arch, float]]] = {}
-        self._model: tuple[Density, Density] | None = None
-        self._stale = False
-        self._hyperband = Hyperband(
-            space, seed=seed, smallest=smallest, eta=eta, iterations=iterations, draw=self._propose
+        self._counts = [len(decision) for decision in self.space.decisions]
+        self._inner = Hyperband(
+            self.space,
+            seed=self.seed,
+            smallest=self.smallest,
+            eta=self.eta,
+            iterations=self.iterations,
+            draw=self._propose,
         )
 
     def _propose(self, rng: Rng) -> Arch:
         """The best of a few draws from the good density."""
-        self._refit()
-        if self._model is None or rng.random() < self._random_share:
-            return sample(self._space, rng, feasible=self._feasible)
-        good, bad = self._model
-        drawn = [arch for _ in range(self._samples) if (arch := self._draw(good, rng)) is not None]
+        if self._models is None:
+            self._models = self._fitted()
+        if not self._models or rng.random() < self.random_share:
+            return sample(self.space, rng, feasible=self.feasible)
+        good, bad = self._models
+        drawn = [arch for _ in range(self.samples) if (arch := self._draw(good, rng)) is not None]
         if not drawn:
-            return sample(self._space, rng, feasible=self._feasible)
+            return sample(self.space, rng, feasible=self.feasible)
         table = np.array(drawn)
         ratio = np.maximum(good(table), 1e-32) / np.maximum(bad(table), 1e-32)
         return drawn[int(np.argmax(ratio))]
 
     def _draw(self, density: Density, rng: Rng) -> Arch | None:
-        for _ in range(100):
-            arch = density.draw(rng, self._counts)
-            if allowed(self._space, arch, self._feasible):
-                return arch
-        return None
+        draws = (density.draw(rng, self._counts) for _ in range(100))
+        return next((arch for arch in draws if self._allows(arch)), None)
 
-    def _refit(self) -> None:
-        """The model of the highest fidelity that has enough results."""
-        if not self._stale:
-            return
-        self._stale = False
+    def _fitted(self) -> tuple[Density, ...]:
+        """The good and the other density at the highest fidelity that has enough results; none where none has."""
         fewest = len(self._counts) + 1
         for fidelity in sorted(self._seen, reverse=True):
             seen = self._seen[fidelity]
-            cut = max(fewest, int(self._good * len(seen)))
+            cut = max(fewest, int(self.good * len(seen)))
             if len(seen) >= cut + fewest:
                 table = np.array([arch for arch, _ in seen])[order(np.array([value for _, value in seen]))]
                 counts = np.array(self._counts, dtype=np.float64)
-                self._model = (
-                    Density(table[:cut], counts, self._narrowest),
-                    Density(table[cut:], counts, self._narrowest),
-                )
-                return
-
-    @property
-    def columns(self) -> int | None:
-        """One signal."""
-        return 1
+                return tuple(Density(part, counts, self.narrowest) for part in (table[:cut], table[cut:]))
+        return ()
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """As Hyperband, with modelled archs on the lowest rungs."""
-        return self._hyperband.ask(limit)
+        return self._inner.ask(limit)
 
     def tell(self, told: Told) -> None:
         """Results for the model and for the rungs."""
-        for proposal, value in zip(told.proposals, told.signal().tolist(), strict=True):
+        for proposal, value in told.values():
             self._seen.setdefault(proposal.fidelity, []).append((proposal.arch, value))
-        self._stale = self._stale or len(told) > 0
-        self._hyperband.tell(told)
+        self._models = None
+        self._inner.tell(told)
 
     def best(self) -> Arch:
         """The best told at the highest fidelity that was told."""
-        return self._hyperband.best()
-
-    def state(self) -> Json:
-        """Hyperband's state and every result."""
-        seen = [
-            [fidelity, [[list(arch), number(value)] for arch, value in results]]
-            for fidelity, results in self._seen.items()
-        ]
-        return {"inner": self._hyperband.state(), "seen": seen}
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state; the model is fitted again."""
-        self._hyperband.restore(state["inner"])
-        self._seen = {
-            fidelity: [(tuple(arch), unnumber(value)) for arch, value in results] for fidelity, results in state["seen"]
-        }
-        self._model, self._stale = None, True
+        return self._inner.best()

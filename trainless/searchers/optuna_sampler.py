@@ -7,6 +7,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from trainless.core.arch import Arch, Decision, Proposal
 from trainless.core.errors import InputError
 from trainless.core.files import numbers, unnumbers
 from trainless.core.ranks import rank_sum
-from trainless.core.types import Floats, Json
+from trainless.core.types import Floats
 from trainless.searchers.pareto import fronts
-from trainless.searchers.searcher import Told, room
-from trainless.spaces.moves import Choices, Feasible, allowed, sample
+from trainless.searchers.searcher import Searcher, Told, room, told_first
+from trainless.searchers.state import kept, lazy
+from trainless.spaces.moves import Choices
 
 
 def _optuna() -> Any:
@@ -41,7 +43,8 @@ def _quiet(optuna: Any) -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-class OptunaSearcher:
+@dataclass(eq=False, kw_only=True)
+class OptunaSearcher(Searcher):
     """The ask and tell of an Optuna study over a space's decisions.
 
     Each decision is a categorical parameter. What the sampler suggests and the space or the limit does not allow is
@@ -50,9 +53,6 @@ class OptunaSearcher:
     sampler with a seed.
 
     Args:
-        space: What to search.
-        seed: The seed of the sampler and of the uniform draws.
-        feasible: A limit that every proposal keeps.
         sampler: The name of a class of ``optuna.samplers`` that takes a seed.
         objectives: The number of columns that will be told; all are maximised.
 
@@ -65,65 +65,68 @@ class OptunaSearcher:
         True
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        sampler: str = "TPESampler",
-        objectives: int = 1,
-    ) -> None:
-        optuna = _optuna()
-        if sampler not in optuna.samplers.__all__:
-            raise InputError(f"Optuna has no sampler {sampler!r}; it has {', '.join(sorted(optuna.samplers.__all__))}")
-        self._space, self._feasible = space, feasible
-        self._sampler = getattr(optuna.samplers, sampler)
-        self._objectives = objectives
-        self._failed = optuna.trial.TrialState.FAIL
-        self._distributions = _distributions(optuna, space)
-        self._reset(seed)
+    columns_by = "objectives"
+    sampler: str = "TPESampler"
+    objectives: int = 1
+    _begun: int = kept()
+    _events: list[list[Any]] = kept(list)
+    _study: Any = lazy()
 
-    def _reset(self, seed: int) -> None:
-        self._seed = seed
-        self._study = _study(_optuna(), self._objectives, self._sampler(seed=seed))
-        self._rng = np.random.default_rng(seed)
-        self._events: list[list[Any]] = []
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        optuna = _optuna()
+        if self.sampler not in optuna.samplers.__all__:
+            known = ", ".join(sorted(optuna.samplers.__all__))
+            raise InputError(f"Optuna has no sampler {self.sampler!r}; it has {known}")
+        self._failed = optuna.trial.TrialState.FAIL
+        self._distributions = _distributions(optuna, self.space)
+        self._begun, self.columns = self.seed, self.objectives
+        self._replay()
+
+    def _replay(self) -> None:
+        """Repeat what happened, where it was not this object that did it."""
+        if self._study is not None:
+            return
+        optuna = _optuna()
+        self._study = _study(optuna, self.objectives, getattr(optuna.samplers, self.sampler)(seed=self._begun))
+        self._rng = np.random.default_rng(self._begun)
         self._outstanding: dict[Arch, list[Any]] = {}
         self._known: dict[Arch, list[float]] = {}
-
-    @property
-    def columns(self) -> int | None:
-        """As many as the study has objectives."""
-        return self._objectives
+        for kind, *event in self._events:
+            if kind == "ask":
+                self._suggested(event[0])
+            else:
+                self._learn(tuple(event[0]), unnumbers(event[1]))
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """What the sampler suggests."""
         count = room(limit, 1)
+        self._replay()
         self._events.append(["ask", count])
+        return self._suggested(count)
+
+    def _suggested(self, count: int) -> list[Proposal]:
         return [Proposal(self._suggest()) for _ in range(count)]
 
     def _suggest(self) -> Arch:
         for _ in range(100):
             trial = self._study.ask(self._distributions)
             arch = tuple(trial.params[name] for name in self._distributions)
-            if allowed(self._space, arch, self._feasible):
+            if self._allows(arch):
                 self._outstanding.setdefault(arch, []).append(trial)
                 return arch
             self._study.tell(trial, state=self._failed)
-        return sample(self._space, self._rng, feasible=self._feasible)
+        return self._drawn()
 
     def tell(self, told: Told) -> None:
         """Pass values on to the study; a candidate without a value is told as failed."""
-        if not len(told):
-            return
-        matrix = told.matrix()
-        if matrix.shape[1] != self._objectives:
+        if len(told) and len(told.columns) != self.objectives:
             raise InputError(
-                f"the study has {self._objectives} objectives and {matrix.shape[1]} columns were told"
-                f" ({', '.join(told.columns)}): say objectives={matrix.shape[1]}"
+                f"the study has {self.objectives} objectives and {len(told.columns)} columns were told"
+                f" ({', '.join(told.columns)}): say objectives={len(told.columns)}"
             )
-        for proposal, row in zip(told.proposals, matrix.tolist(), strict=True):
+        self._replay()
+        for proposal, row in told.rows():
             self._events.append(["tell", list(proposal.arch), numbers(row)])
             self._learn(proposal.arch, row)
 
@@ -139,25 +142,12 @@ class OptunaSearcher:
 
     def best(self) -> Arch:
         """The best told; with several objectives the lowest sum of ranks on the Pareto front."""
+        self._replay()
         if not self._known:
-            raise InputError("nothing has been told to this searcher yet, so it has no best architecture")
+            return told_first(None)
         archs, matrix = list(self._known), np.array(list(self._known.values()))
         front = np.flatnonzero(fronts(matrix) == 0)
         return archs[int(front[np.argmin(rank_sum(matrix[front]))])]
-
-    def state(self) -> Json:
-        """The seed, and what was asked and told."""
-        return {"seed": self._seed, "events": [list(event) for event in self._events]}
-
-    def restore(self, state: Json) -> None:
-        """Repeat what happened."""
-        self._reset(state["seed"])
-        for event in state["events"]:
-            if event[0] == "ask":
-                self.ask(event[1])
-            else:
-                self._events.append(event)
-                self._learn(tuple(event[1]), unnumbers(event[2]))
 
 
 def to_study(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
 
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumbers
 from trainless.core.ranks import nan_last, rank_sum
-from trainless.core.types import Floats, Json
-from trainless.searchers.searcher import Draw, Told, room
-from trainless.spaces.moves import Choices, Feasible, cross, mutate, sample
+from trainless.core.types import Floats, Indices, Mask
+from trainless.searchers.searcher import Draw, Searcher, Told, room, told_first
+from trainless.searchers.state import kept
+from trainless.spaces.moves import cross
 
 
-def fronts(matrix: Floats) -> npt.NDArray[np.intp]:
+def fronts(matrix: Floats) -> Indices:
     """The non-dominated front of each row, 0 for the best; columns are higher-is-better, NaN is last.
 
     Example:
@@ -22,7 +23,7 @@ def fronts(matrix: Floats) -> npt.NDArray[np.intp]:
         [0, 0, 1, 0]
     """
     values = nan_last(matrix)
-    no_worse: npt.NDArray[np.bool_] = np.all(values[:, None, :] >= values[None, :, :], axis=2)
+    no_worse: Mask = np.all(values[:, None, :] >= values[None, :, :], axis=2)
     dominates = no_worse & ~no_worse.T
     front = np.full(len(values), -1, dtype=np.intp)
     level = 0
@@ -50,19 +51,17 @@ def crowding(matrix: Floats) -> Floats:
     return distance
 
 
-class Nsga2:
+@dataclass(eq=False, kw_only=True)
+class Nsga2(Searcher):
     """A population ordered by non-dominated fronts and, within one, by crowding.
 
     Told any number of columns: a score, −FLOPs, −parameters, −latency. Children are uniform crossovers of two
     tournament winners with probability 0.9, mutated at each decision with probability 1/d.
 
     Deviations: crossover and mutation act on options instead of real numbers; a child equal to its parent is mutated
-        once.
+    once.
 
     Args:
-        space: What to search.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
         population: Members (the paper: 100).
         crossover: Probability that a child has two parents.
         generations: Generations after which it ends; None for no end.
@@ -79,101 +78,83 @@ class Nsga2:
         [(0, 6), (1, 5), (2, 4), (3, 3), (4, 2), (5, 1), (6, 0)]
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        population: int = 100,
-        crossover: float = 0.9,
-        generations: int | None = None,
-        draw: Draw | None = None,
-    ) -> None:
-        if population < 2 or not 0 <= crossover <= 1:
-            raise InputError(
-                f"nsga2 was given population={population} and crossover={crossover}; expected at least 2 and a"
-                " probability"
-            )
-        self._space, self._feasible = space, feasible
-        self._rng = np.random.default_rng(seed)
-        self._size, self._crossover, self._generations = population, crossover, generations
-        self._draw = draw or (lambda rng: sample(space, rng, feasible=feasible))
-        self._archs: list[Arch] = []
-        self._values: list[list[float]] = []
-        self._standing: list[tuple[int, float]] = []
-        self._new: list[tuple[Arch, list[float]]] = []
-        self._issued = 0
+    columns = None
+    population: int = 100
+    crossover: float = 0.9
+    generations: int | None = None
+    draw: Draw | None = None
+    _members: list[tuple[Arch, list[float]]] = kept(list)
+    _standing: list[tuple[int, float]] = kept(list)
+    _new: list[tuple[Arch, list[float]]] = kept(list)
+    _issued: int = kept(0)
 
-    @property
-    def columns(self) -> int | None:
-        """Any number."""
-        return None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.population < 2 or not 0 <= self.crossover <= 1:
+            raise InputError(
+                f"nsga2 was given population={self.population} and crossover={self.crossover}; expected at least 2 and"
+                " a probability"
+            )
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """A random first population, then children."""
-        proposals: list[Proposal] = []
-        for _ in range(room(limit, self._size)):
-            if self._generations is not None and self._issued >= self._size * (self._generations + 1):
-                break
-            if self._issued < self._size:
-                arch = self._draw(self._rng)
-            elif self._archs:
-                arch = self._child()
-            else:
-                break
-            self._issued += 1
-            proposals.append(Proposal(arch))
-        return proposals
+        return self._proposed(room(limit, self.population), self._following)
+
+    def _following(self) -> Arch | None:
+        ended = self.generations is not None and self._issued >= self.population * (self.generations + 1)
+        if ended or (self._issued >= self.population and not self._members):
+            return None
+        self._issued += 1
+        return self._drawn(self.draw) if self._issued <= self.population else self._child()
 
     def _child(self) -> Arch:
         first, second = self._parent(), self._parent()
         child = first
-        if self._rng.random() < self._crossover:
-            child = cross(self._space, first, second, self._rng, feasible=self._feasible)
+        if self._rng.random() < self.crossover:
+            child = cross(self.space, first, second, self._rng, feasible=self.feasible)
         edits = int(self._rng.binomial(len(child), 1 / len(child)))
         if edits or child in (first, second):
-            child = mutate(self._space, child, self._rng, edits=max(1, edits), feasible=self._feasible)
+            child = self._mutated(child, max(1, edits))
         return child
 
     def _parent(self) -> Arch:
         """The better of two random members."""
-        one, other = (int(place) for place in self._rng.integers(len(self._archs), size=2))
-        return self._archs[one if self._standing[one] <= self._standing[other] else other]
+        one, other = (int(place) for place in self._rng.integers(len(self._members), size=2))
+        return self._members[one if self._standing[one] <= self._standing[other] else other][0]
 
     def tell(self, told: Told) -> None:
         """Collect a generation, then select."""
-        if not len(told):
-            return
-        for proposal, row in zip(told.proposals, told.matrix().tolist(), strict=True):
-            known = self._values[0] if self._values else row
+        for proposal, row in told.rows():
+            known = self._members[0][1] if self._members else row
             if len(known) != len(row):
                 raise InputError(f"{len(row)} columns were told after {len(known)}: tell the same ones every time")
             self._new.append((proposal.arch, row))
-            if len(self._new) == self._size:
+            if len(self._new) == self.population:
                 self._select()
 
     def _select(self) -> None:
         """The best of parents and children; of equal archs one."""
-        merged = dict(zip(self._archs, self._values, strict=True))
-        for arch, row in self._new:
-            merged.setdefault(arch, row)
-        self._new = []
+        merged, self._new = self._known(), []
         archs, matrix = list(merged), np.array(list(merged.values()))
         front = fronts(matrix)
         spread = np.zeros(len(archs))
         for level in np.unique(front):
             rows = np.flatnonzero(front == level)
             spread[rows] = crowding(matrix[rows])
-        kept = np.lexsort((-spread, front))[: self._size].tolist()
-        self._archs = [archs[place] for place in kept]
-        self._values = [matrix[place].tolist() for place in kept]
-        self._standing = [(int(front[place]), -float(spread[place])) for place in kept]
+        best = np.lexsort((-spread, front))[: self.population].tolist()
+        self._members = [(archs[place], merged[archs[place]]) for place in best]
+        self._standing = [(int(front[place]), -float(spread[place])) for place in best]
+
+    def _known(self) -> dict[Arch, list[float]]:
+        """The members and what is new, the first of equal archs."""
+        known = dict(self._members)
+        for arch, row in self._new:
+            known.setdefault(arch, row)
+        return known
 
     def front(self) -> list[tuple[Arch, list[float]]]:
         """The archs that no known arch beats in every column, with their values."""
-        merged = dict(zip(self._archs, self._values, strict=True))
-        merged.update({arch: row for arch, row in self._new if arch not in merged})
+        merged = self._known()
         if not merged:
             return []
         level = fronts(np.array(list(merged.values())))
@@ -183,24 +164,5 @@ class Nsga2:
         """The lowest sum of ranks on the front: a balanced choice; the front itself is :meth:`front`."""
         front = self.front()
         if not front:
-            raise InputError("nothing has been told to this searcher yet, so it has no best architecture")
+            return told_first(None)
         return front[int(np.argmin(rank_sum(np.array([row for _, row in front]))))][0]
-
-    def state(self) -> Json:
-        """Generator, population and the unfinished generation."""
-        return {
-            "rng": self._rng.bit_generator.state,
-            "members": [[list(arch), numbers(row)] for arch, row in zip(self._archs, self._values, strict=True)],
-            "standing": [[level, *numbers([spread])] for level, spread in self._standing],
-            "new": [[list(arch), numbers(row)] for arch, row in self._new],
-            "issued": self._issued,
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._archs = [tuple(arch) for arch, _ in state["members"]]
-        self._values = [unnumbers(row) for _, row in state["members"]]
-        self._standing = [(level, unnumbers([spread])[0]) for level, spread in state["standing"]]
-        self._new = [(tuple(arch), unnumbers(row)) for arch, row in state["new"]]
-        self._issued = state["issued"]

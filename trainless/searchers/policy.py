@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumbers
-from trainless.core.types import Floats, Json
+from trainless.core.types import Floats
+from trainless.searchers.state import Stateful, kept
 from trainless.searchers.stopping import entropy
 from trainless.spaces.moves import Choices, Feasible, Rng, allowed, sample
 
 
-class Policy:
+@dataclass(eq=False)
+class Policy(Stateful):
     """θ, one logit per option: p(arch) = Π_d softmax(θ_d)[arch_d].
 
     All decisions share one flat vector; options are padded to the longest decision with −∞.
@@ -29,12 +31,17 @@ class Policy:
         [[0.5, -0.5, -0.0], [-0.33, -0.33, 0.67]]
     """
 
-    def __init__(self, counts: Sequence[int], *, rng: Rng | None = None, scale: float = 0.0) -> None:
-        self.counts = list(counts)
-        self._closed = np.arange(max(counts, default=1))[None, :] >= np.array(counts)[:, None]
-        self.logits: Floats = np.zeros(self._closed.shape)
-        if rng is not None:
-            self.logits += scale * rng.standard_normal(self.logits.shape)
+    counts: Sequence[int]
+    _: KW_ONLY
+    rng: Rng | None = None
+    scale: float = 0.0
+    logits: Floats = kept()
+
+    def __post_init__(self) -> None:
+        self._closed = np.arange(max(self.counts, default=1))[None, :] >= np.array(self.counts)[:, None]
+        self.logits = np.zeros(self._closed.shape)
+        if self.rng is not None:
+            self.logits += self.scale * self.rng.standard_normal(self.logits.shape)
 
     def table(self) -> Floats:
         """Decisions × options: probabilities, 0 in the padding."""
@@ -57,17 +64,9 @@ class Policy:
         gradient[np.arange(len(arch)), arch] += 1.0
         return gradient
 
-    def state(self) -> list[list[float]]:
-        """The logits as JSON."""
-        logits: list[list[float]] = self.logits.tolist()
-        return logits
 
-    def restore(self, state: list[list[float]]) -> None:
-        """From JSON."""
-        self.logits = np.array(state, dtype=np.float64)
-
-
-class Adam:
+@dataclass(eq=False)
+class Adam(Stateful):
     """Adam (Kingma & Ba, 2015) on one array, with PyTorch's defaults; ``step`` returns what to subtract.
 
     Example:
@@ -75,37 +74,24 @@ class Adam:
         [0.1, -0.1]
     """
 
-    def __init__(self, rate: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
-        self._rate, self._betas, self._eps = rate, betas, eps
-        self._steps = 0
-        self._first: Floats | None = None
-        self._second: Floats | None = None
+    rate: float
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    _steps: int = kept(0)
+    _first: Floats | None = kept(None)
+    _second: Floats | None = kept(None)
 
     def step(self, gradient: Floats) -> Floats:
         """The update for this gradient."""
-        b1, b2 = self._betas
+        b1, b2 = self.betas
         first = np.zeros_like(gradient) if self._first is None else self._first
         second = np.zeros_like(gradient) if self._second is None else self._second
         self._first = first = b1 * first + (1 - b1) * gradient
         self._second = second = b2 * second + (1 - b2) * gradient**2
         self._steps += 1
-        corrected = np.sqrt(second / (1 - b2**self._steps)) + self._eps
-        update: Floats = self._rate * (first / (1 - b1**self._steps)) / corrected
+        corrected = np.sqrt(second / (1 - b2**self._steps)) + self.eps
+        update: Floats = self.rate * (first / (1 - b1**self._steps)) / corrected
         return update
-
-    def state(self) -> Json:
-        """As JSON."""
-        return {
-            "steps": self._steps,
-            "first": None if self._first is None else self._first.tolist(),
-            "second": None if self._second is None else self._second.tolist(),
-        }
-
-    def restore(self, state: Json) -> None:
-        """From JSON."""
-        self._steps = state["steps"]
-        self._first = None if state["first"] is None else np.array(state["first"], dtype=np.float64)
-        self._second = None if state["second"] is None else np.array(state["second"], dtype=np.float64)
 
 
 def draw(table: Floats, rng: Rng) -> Arch:
@@ -181,7 +167,8 @@ def derived(space: Choices, probabilities: Sequence[Floats], feasible: Feasible 
 RewardKind: TypeAlias = Literal["value", "change"]
 
 
-class Reward:
+@dataclass(eq=False)
+class Reward(Stateful):
     """From a row of told columns to one number.
 
     ``value``: the only column. ``change`` (TEG-NAS, eq. 16–18), summed over the columns:
@@ -202,15 +189,16 @@ class Reward:
         [0.0, 1.0, -0.5]
     """
 
-    def __init__(self, kind: RewardKind, window: int | None = None) -> None:
-        if kind not in ("value", "change"):
-            raise InputError(f"reward={kind!r} was given; expected 'value' or 'change'")
-        if window is not None and window < 2:
-            raise InputError(f"window={window} was given; expected at least 2, or None for the whole history")
-        self.kind = kind
-        self._window = window
-        self._worst: list[float] = []
-        self._recent: list[list[float]] = []
+    kind: RewardKind
+    window: int | None = None
+    _worst: list[float] = kept(list)
+    _recent: list[list[float]] = kept(list)
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("value", "change"):
+            raise InputError(f"reward={self.kind!r} was given; expected 'value' or 'change'")
+        if self.window is not None and self.window < 2:
+            raise InputError(f"window={self.window} was given; expected at least 2, or None for the whole history")
 
     def __call__(self, row: Sequence[float]) -> float:
         """The reward of the next told row."""
@@ -240,18 +228,9 @@ class Reward:
         recent = self._recent[column]
         last = recent[-1] if recent else value
         recent.append(value)
-        if self._window is not None:
-            del recent[: -self._window]
+        if self.window is not None:
+            del recent[: -self.window]
         else:
             self._recent[column] = recent = [min(recent), max(recent), value]
         spread = max(recent) - min(recent)
         return (value - last) / spread if spread > 0 else 0.0
-
-    def state(self) -> Json:
-        """As JSON."""
-        return {"worst": numbers(self._worst), "recent": [numbers(values) for values in self._recent]}
-
-    def restore(self, state: Json) -> None:
-        """From JSON."""
-        self._worst = unnumbers(state["worst"])
-        self._recent = [unnumbers(values) for values in state["recent"]]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from trainless.core.arch import Arch, Proposal, Region, arch_of, is_region, whole
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumbers
 from trainless.core.ranks import rank_sum
-from trainless.core.types import Floats, Json
-from trainless.searchers.searcher import Told, room
-from trainless.spaces.moves import Choices, Feasible, allowed, sample
+from trainless.core.types import Floats
+from trainless.searchers.searcher import Searcher, Told, room
+from trainless.searchers.state import kept
+from trainless.spaces.moves import sample
 
 
-class Prune:
+@dataclass(eq=False, kw_only=True)
+class Prune(Searcher):
     """Start with everything open; each round, close on every decision the option whose loss does most good.
 
     A round evaluates the present region and every region with one option less. With columns c that are higher-is-
@@ -29,13 +31,9 @@ class Prune:
 
     Deviations: TEACUP's program divides by a signed composite, so that what it prunes depends on the sign of the score;
     here the gain has the sign of the improvement. An option without a value is closed last. An option is not closed
-        when
-    the region would then hold no valid and feasible arch that could be found.
+    when the region would then hold no valid and feasible arch that could be found. Only that search is random.
 
     Args:
-        space: What to search; its regions are built by whoever evaluates.
-        seed: The source of randomness, used only to find a feasible arch of a region.
-        feasible: A limit that the resulting arch keeps.
         number: Options closed per decision and round (TE-NAS: 1 on NAS-Bench-201, 3 on DARTS for CIFAR-10, 2 for
             ImageNet).
         first: Options that are closed before the first round wherever others remain.
@@ -50,30 +48,28 @@ class Prune:
         ((4, 4, 4, 4, 4, 4), 3)
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        number: int = 1,
-        first: Iterable[str] = ("none",),
-        decimals: int = 3,
-    ) -> None:
-        if number < 1:
-            raise InputError(f"prune was given number={number}; expected at least 1 option per decision and round")
-        self._space, self._feasible = space, feasible
-        self._rng = np.random.default_rng(seed)
-        self._number, self._decimals = number, decimals
-        self._region = whole(space.decisions)
-        self._witness = sample(space, self._rng, feasible=feasible)
-        self.rounds = 0
-        self._close_first(set(first))
-        self._issued = 0
-        self._results: dict[Region, list[float]] = {}
+    columns = None
+    regions = True
+    ranks = "any"
+    number: int = 1
+    first: Iterable[str] = ("none",)
+    decimals: int = 3
+    rounds: int = kept(0)
+    _region: Region = kept()
+    _witness: Arch = kept()
+    _issued: int = kept(0)
+    _results: dict[int, list[float]] = kept(dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.number < 1:
+            raise InputError(f"prune was given number={self.number}; expected at least 1 option per decision and round")
+        self._region = whole(self.space.decisions)
+        self._witness = self._drawn()
+        self._close_first(set(self.first))
 
     def _close_first(self, names: set[str]) -> None:
-        for place, decision in enumerate(self._space.decisions):
+        for place, decision in enumerate(self.space.decisions):
             for option, name in enumerate(decision.options):
                 if name in names:
                     self._close(place, option)
@@ -97,10 +93,10 @@ class Prune:
             for option in sorted(part):
                 arch = (*self._witness[:place], option, *self._witness[place + 1 :])
                 inside = all(choice in open_ for choice, open_ in zip(arch, region, strict=True))
-                if inside and allowed(self._space, arch, self._feasible):
+                if inside and self._allows(arch):
                     return arch
         try:
-            return sample(self._space, self._rng, feasible=self._feasible, region=region, tries=2000)
+            return sample(self.space, self._rng, feasible=self.feasible, region=region, tries=2000)
         except InputError:
             return None
 
@@ -114,11 +110,6 @@ class Prune:
     def _open(self) -> list[tuple[int, int]]:
         return [(place, option) for place, part in enumerate(self._region) if len(part) > 1 for option in sorted(part)]
 
-    @property
-    def columns(self) -> int | None:
-        """Any number."""
-        return None
-
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """The regions of this round that were not yet proposed."""
         regions = self._round()
@@ -128,18 +119,15 @@ class Prune:
 
     def tell(self, told: Told) -> None:
         """Collect a round, then prune; archs and regions of other rounds are not of interest."""
-        if not len(told):
-            return
-        regions = self._round()
-        wanted = set(regions)
-        for proposal, row in zip(told.proposals, told.matrix().tolist(), strict=True):
-            if is_region(proposal.candidate) and proposal.candidate in wanted:
-                self._results[proposal.candidate] = row
-        if wanted and len(self._results) == len(wanted):
-            self._prune(np.array([self._results[region] for region in regions]))
+        places = {region: place for place, region in enumerate(self._round())}
+        for proposal, row in told.rows():
+            if is_region(proposal.candidate) and proposal.candidate in places:
+                self._results[places[proposal.candidate]] = row
+        if places and len(self._results) == len(places):
+            self._prune(np.array([self._results[place] for place in range(len(places))]))
 
     def _prune(self, matrix: Floats) -> None:
-        sums = rank_sum(gains(matrix[0], matrix[1:], self._decimals))
+        sums = rank_sum(gains(matrix[0], matrix[1:], self.decimals))
         ranked = sorted(zip(sums.tolist(), self._open(), strict=True))
         self._issued, self._results = 0, {}
         self.rounds += 1
@@ -147,7 +135,7 @@ class Prune:
         for place in range(len(self._region)):
             closed = 0
             for _, (where, option) in ranked:
-                if where == place and closed < self._number:
+                if where == place and closed < self.number:
                     closed += self._close(place, option)
         if self._region == before:
             self._region = tuple(frozenset({option}) for option in self._witness)
@@ -160,27 +148,6 @@ class Prune:
     def best(self) -> Arch:
         """The single path at the end; before it, some feasible arch of the region."""
         return arch_of(self._region) if all(len(part) == 1 for part in self._region) else self._witness
-
-    def state(self) -> Json:
-        """The region and the results of this round."""
-        regions = self._round()
-        return {
-            "rng": self._rng.bit_generator.state,
-            "region": [sorted(part) for part in self._region],
-            "witness": list(self._witness),
-            "rounds": self.rounds,
-            "issued": self._issued,
-            "results": [[regions.index(region), numbers(row)] for region, row in self._results.items()],
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._region = tuple(frozenset(part) for part in state["region"])
-        self._witness = tuple(state["witness"])
-        self.rounds, self._issued = state["rounds"], state["issued"]
-        regions = self._round()
-        self._results = {regions[place]: unnumbers(row) for place, row in state["results"]}
 
 
 def without(region: Region, place: int, option: int) -> Region:

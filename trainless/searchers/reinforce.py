@@ -1,25 +1,65 @@
-"""REINFORCE with independent categorical policies (Williams, 1992; TEG-NAS, TEACUP, GradSign)."""
+"""Searchers that move a policy of independent categorical choices: REINFORCE and fast probabilistic NAS."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
 
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumbers
 from trainless.core.parameters import forwards
-from trainless.core.types import Floats, Json
+from trainless.core.types import Floats
 from trainless.searchers.policy import Adam, Policy, Reward, RewardKind, derived, draw_allowed
-from trainless.searchers.searcher import Incumbent, Told, Vary, room
+from trainless.searchers.searcher import Incumbent, Searcher, Told, Vary, room
+from trainless.searchers.state import kept
 from trainless.searchers.stopping import Patience
-from trainless.spaces.moves import Choices, Feasible
+from trainless.spaces.moves import Choices
 
 
-class Reinforce:
-    """A policy that makes better archs more likely.
+@dataclass(eq=False, kw_only=True)
+class PolicySearcher(Searcher):
+    """A searcher that knows a policy and moves it by rewards.
+
+    Args:
+        reward: ``value``, or ``change`` for several columns (TEG-NAS), see :class:`trainless.searchers.policy.Reward`.
+        window: Values over which a change is normalised; None for all.
+    """
+
+    reward: RewardKind = "value"
+    window: int | None = None
+    _policy: Policy = kept()
+    _reward: Reward = kept()
+    _over: bool = kept(False)
+
+    @final
+    def _begin(self, scale: float = 0.0) -> None:
+        """Start with a policy that is uniform but for noise of this scale."""
+        counts = [len(decision) for decision in self.space.decisions]
+        self._policy = Policy(counts, rng=self._rng if scale else None, scale=scale)
+        self._reward = Reward(self.reward, self.window)
+
+    @final
+    def _action(self, table: Floats) -> Arch:
+        """An arch drawn from the policy's table."""
+        return draw_allowed(self.space, table, self._rng, self.feasible)
+
+    @final
+    def probabilities(self) -> list[Floats]:
+        """The policy, one vector per decision."""
+        return self._policy.probabilities()
+
+    @final
+    def _likeliest(self) -> Arch:
+        """The feasible arch of the highest probability."""
+        return derived(self.space, self.probabilities(), self.feasible)
+
+
+@dataclass(eq=False, kw_only=True)
+class Reinforce(PolicySearcher):
+    """A policy that makes better archs more likely (Williams, 1992; TEG-NAS, TEACUP, GradSign).
 
         θ ← θ + Adam(η, mean_i (r_i − b) ∂ log p(a_i)/∂θ),   b an exponential moving average of r (γ = 0.9)
 
@@ -33,15 +73,10 @@ class Reinforce:
     controller with a replay buffer).
 
     Args:
-        space: What to search.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
         rate: Adam's learning rate η.
         batch: Archs per iteration.
         momentum: γ of the baseline.
         debias: Divide the baseline by 1 − γ^t, as the programs do; the papers start it at 0 and leave it there.
-        reward: ``value`` or ``change``, see :class:`trainless.searchers.policy.Reward`.
-        window: Values over which a change is normalised; None for all.
         iterations: Updates after which it ends; None for no end.
         patience: Iterations without a gain of ``watch`` after which it ends; None for no such end.
         watch: ``reward`` (the mean of an iteration rises) or ``entropy`` (of the policy, falls).
@@ -57,83 +92,67 @@ class Reinforce:
         (3, 3, 3, 3, 3, 3)
     """
 
-    def __init__(
-        self,
-        space: Choices,
-        *,
-        seed: int = 0,
-        feasible: Feasible | None = None,
-        rate: float = 0.5,
-        batch: int = 1,
-        momentum: float = 0.9,
-        debias: bool = True,
-        reward: RewardKind = "value",
-        window: int | None = None,
-        iterations: int | None = None,
-        patience: int | None = None,
-        watch: Literal["reward", "entropy"] = "reward",
-        derive: Literal["policy", "history"] = "history",
-        vary: Vary | None = None,
-    ) -> None:
-        if batch < 1 or rate <= 0 or not 0 <= momentum < 1:
-            raise InputError(
-                f"reinforce was given batch={batch}, rate={rate}, momentum={momentum}; expected a positive batch"
-                " and rate, and a momentum from 0 to below 1"
-            )
-        self._space, self._feasible = space, feasible
-        self._rng = np.random.default_rng(seed)
-        self._policy = Policy([len(decision) for decision in space.decisions], rng=self._rng, scale=1e-3)
-        self._adam = Adam(rate)
-        self._batch, self._momentum, self._debias = batch, momentum, debias
-        self._reward = Reward(reward, window)
-        self._iterations, self._watch, self._derive, self._vary = iterations, watch, derive, vary
-        self._patience = Patience(patience, falling=watch == "entropy")
-        self._baseline = 0.0
-        self._rewards = self._issued = self._updates = 0
-        self._over = False
-        self._waiting: list[tuple[Arch, float, float]] = []
-        self._actions: dict[Arch, list[Arch]] = {}
-        self._best = Incumbent()
+    rate: float = 0.5
+    batch: int = 1
+    momentum: float = 0.9
+    debias: bool = True
+    iterations: int | None = None
+    patience: int | None = None
+    watch: Literal["reward", "entropy"] = "reward"
+    derive: Literal["policy", "history"] = "history"
+    vary: Vary | None = None
+    _adam: Adam = kept()
+    _patience: Patience = kept()
+    _baseline: float = kept(0.0)
+    _rewards: int = kept(0)
+    _issued: int = kept(0)
+    _waiting: list[tuple[Arch, float, float]] = kept(list)
+    _actions: dict[Arch, list[Arch]] = kept(dict)
+    _best: Incumbent = kept(Incumbent)
 
-    @property
-    def columns(self) -> int | None:
-        """One signal; any number where changes are rewarded and the policy decides."""
-        return 1 if self._derive == "history" or self._reward.kind == "value" else None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch < 1 or self.rate <= 0 or not 0 <= self.momentum < 1:
+            raise InputError(
+                f"reinforce was given batch={self.batch}, rate={self.rate}, momentum={self.momentum}; expected a"
+                " positive batch and rate, and a momentum from 0 to below 1"
+            )
+        self._begin(scale=1e-3)
+        self._adam = Adam(self.rate)
+        self._patience = Patience(self.patience, falling=self.watch == "entropy")
+        self.columns = 1 if self.derive == "history" or self.reward == "value" else None
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """Archs drawn from the policy as it is now."""
-        wanted = room(limit, self._batch)
-        if self._iterations is not None:
-            wanted = min(wanted, self._batch * self._iterations - self._issued)
+        wanted = room(limit, self.batch)
+        if self.iterations is not None:
+            wanted = min(wanted, self.batch * self.iterations - self._issued)
         if self._over or wanted <= 0:
             return []
         table = self._policy.table()
         self._issued += wanted
-        return [Proposal(self._act(table)) for _ in range(wanted)]
+        return [Proposal(self._varied(self._action(table))) for _ in range(wanted)]
 
-    def _act(self, table: Floats) -> Arch:
-        action = draw_allowed(self._space, table, self._rng, self._feasible)
-        if self._vary is None:
+    def _varied(self, action: Arch) -> Arch:
+        if self.vary is None:
             return action
-        evaluated = self._vary(action, self._rng)
+        evaluated = self.vary(action, self._rng)
         self._actions.setdefault(evaluated, []).append(action)
         return evaluated
 
     def tell(self, told: Told) -> None:
         """Collect an iteration's worth of rewards, then make one step."""
-        if not len(told):
-            return
-        rows = told.matrix().tolist()
-        if self._derive == "history":
-            for proposal, value in zip(told.proposals, told.signal().tolist(), strict=True):
+        rows = told.rows()
+        if rows and self.derive == "history":
+            for proposal, value in told.values():
                 self._best.see(proposal.arch, value)
-        for proposal, row in zip(told.proposals, rows, strict=True):
+        for proposal, row in rows:
             reward = self._reward(row)
-            self._waiting.append((self._action(proposal.arch), reward, self._advantage(reward)))
-            if len(self._waiting) == self._batch:
+            self._waiting.append((self._acted(proposal.arch), reward, self._advantage(reward)))
+            if len(self._waiting) == self.batch:
                 self._update()
 
-    def _action(self, evaluated: Arch) -> Arch:
+    def _acted(self, evaluated: Arch) -> Arch:
         """The policy's own action behind an evaluated arch."""
         actions = self._actions.get(evaluated)
         if not actions:
@@ -148,58 +167,22 @@ class Reinforce:
         if math.isnan(reward):
             return 0.0
         self._rewards += 1
-        self._baseline = self._momentum * self._baseline + (1 - self._momentum) * reward
-        correction = 1 - self._momentum**self._rewards if self._debias else 1.0
+        self._baseline = self.momentum * self._baseline + (1 - self.momentum) * reward
+        correction = 1 - self.momentum**self._rewards if self.debias else 1.0
         return reward - self._baseline / correction
 
     def _update(self) -> None:
         gradient = sum(advantage * self._policy.gradient(action) for action, _, advantage in self._waiting)
-        self._policy.logits += self._adam.step(np.asarray(gradient) / self._batch)
+        self._policy.logits += self._adam.step(np.asarray(gradient) / self.batch)
         known = [reward for _, reward, _ in self._waiting if not math.isnan(reward)]
         self._waiting = []
-        self._updates += 1
-        if self._patience.steps is not None:
+        if self.patience is not None:
             mean = sum(known) / len(known) if known else math.nan
-            self._over |= self._patience.over(self._policy.entropy() if self._watch == "entropy" else mean)
-
-    def probabilities(self) -> list[Floats]:
-        """The policy, one vector per decision."""
-        return self._policy.probabilities()
+            self._over |= self._patience.over(self._policy.entropy() if self.watch == "entropy" else mean)
 
     def best(self) -> Arch:
         """The most probable feasible arch, or the best told."""
-        if self._derive == "history":
-            return self._best.arch
-        return derived(self._space, self.probabilities(), self._feasible)
-
-    def state(self) -> Json:
-        """Generator, policy, optimiser, baseline and what is waiting for an update."""
-        return {
-            "rng": self._rng.bit_generator.state,
-            "logits": self._policy.state(),
-            "adam": self._adam.state(),
-            "baseline": self._baseline,
-            "counters": [self._rewards, self._issued, self._updates],
-            "over": self._over,
-            "reward": self._reward.state(),
-            "patience": self._patience.state(),
-            "waiting": [[list(arch), *numbers(values)] for arch, *values in self._waiting],
-            "actions": [[list(arch), [list(a) for a in actions]] for arch, actions in self._actions.items()],
-            "best": self._best.state(),
-        }
-
-    def restore(self, state: Json) -> None:
-        """Continue from a state."""
-        self._rng.bit_generator.state = state["rng"]
-        self._policy.restore(state["logits"])
-        self._adam.restore(state["adam"])
-        self._baseline, self._over = state["baseline"], state["over"]
-        self._rewards, self._issued, self._updates = state["counters"]
-        self._reward.restore(state["reward"])
-        self._patience.restore(state["patience"])
-        self._waiting = [(tuple(arch), *unnumbers(values)) for arch, *values in state["waiting"]]  # type: ignore[misc]
-        self._actions = {tuple(arch): [tuple(a) for a in actions] for arch, actions in state["actions"]}
-        self._best.restore(state["best"])
+        return self._best.arch if self.derive == "history" else self._likeliest()
 
 
 @forwards(Reinforce, rate=0.04, reward="change", iterations=500, watch="entropy", derive="policy")
@@ -220,3 +203,88 @@ def teacup_reinforce(space: Choices, **parameters: Any) -> Reinforce:
     used unless ``debias=False`` is given.
     """
     return Reinforce(space, **parameters)
+
+
+@dataclass(eq=False, kw_only=True)
+class FpNas(PolicySearcher):
+    """Importance-weighted Monte-Carlo empirical Bayes on a policy (Yan et al., 2021; TEG-NAS, eq. 19–20).
+
+        θ ← θ + η Σ_i w_i ∂ log p(a_i)/∂θ,   w = softmax(r),   |{a_i}| = ⌈λ·H(p)⌉
+
+    Deviations: the papers count epochs over the data, a step here is one sample set; FP-NAS shares the weights of a
+    supernet, which is a matter of how candidates are evaluated and not of this searcher. A candidate without a reward
+    has weight 0.
+
+    Args:
+        rate: η.
+        scale: λ, archs per nat of entropy.
+        iterations: Steps after which it ends; None for no end.
+        patience: Steps without a fall of the entropy after which it ends; None for no such end.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> searcher = FpNas(NasBench201(), seed=0, rate=0.5, reward="value", iterations=60)
+        >>> while proposals := searcher.ask():
+        ...     searcher.tell(Told.of(proposals, [3.0 * p.arch.count(3) for p in proposals]))
+        >>> searcher.best().count(3) > 3
+        True
+    """
+
+    reward: RewardKind = "change"
+    rate: float = 0.1
+    scale: float = 0.25
+    iterations: int | None = 100
+    patience: int | None = None
+    _patience: Patience = kept()
+    _steps: int = kept(0)
+    _outstanding: int = kept(0)
+    _wanted: int = kept(0)
+    _waiting: list[tuple[Arch, float]] = kept(list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate <= 0 or self.scale <= 0:
+            raise InputError(f"fpnas was given rate={self.rate} and scale={self.scale}; expected positive numbers")
+        self._begin()
+        self._patience = Patience(self.patience, falling=True)
+        self._wanted = self._samples()
+        self.columns = 1 if self.reward == "value" else None
+
+    def _samples(self) -> int:
+        return max(1, math.ceil(self.scale * self._policy.entropy()))
+
+    def ask(self, limit: int | None = None) -> list[Proposal]:
+        """The archs that this step still lacks; none while all of them are being evaluated."""
+        if self._over or (self.iterations is not None and self._steps >= self.iterations):
+            return []
+        missing = self._wanted - len(self._waiting) - self._outstanding
+        count = max(0, min(room(limit, missing), missing))
+        table = self._policy.table()
+        self._outstanding += count
+        return [Proposal(self._action(table)) for _ in range(count)]
+
+    def tell(self, told: Told) -> None:
+        """Collect a step's rewards, then move the policy."""
+        for proposal, row in told.rows():
+            self._waiting.append((proposal.arch, self._reward(row)))
+            self._outstanding = max(0, self._outstanding - 1)
+            if len(self._waiting) >= self._wanted:
+                self._update()
+
+    def _update(self) -> None:
+        known = [(arch, reward) for arch, reward in self._waiting if not math.isnan(reward)]
+        self._waiting = []
+        if known:
+            rewards = np.array([reward for _, reward in known])
+            weights = np.exp(rewards - rewards.max())
+            weights /= weights.sum()
+            gradient = sum(w * self._policy.gradient(arch) for (arch, _), w in zip(known, weights, strict=True))
+            self._policy.logits += self.rate * np.asarray(gradient)
+        self._steps += 1
+        self._wanted = self._samples()
+        if self.patience is not None:
+            self._over |= self._patience.over(self._policy.entropy())
+
+    def best(self) -> Arch:
+        """The feasible arch of the highest probability."""
+        return self._likeliest()

@@ -1,6 +1,6 @@
-"""What a searcher is, what it proposes, what it is told, and how its state becomes JSON.
+"""Searchers: asked for proposals, told what they are worth, restored from JSON.
 
-A searcher knows archs and numbers. It is asked for proposals and told what they are worth:
+A searcher knows archs and numbers:
 
 * ``ask(limit)`` returns at most ``limit`` proposals (its own natural number where there is no limit). An empty list
   means that there is nothing to propose now; where everything proposed has been told, it means finished.
@@ -15,20 +15,23 @@ A searcher knows archs and numbers. It is asked for proposals and told what they
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
 from trainless.core.arch import Arch, Candidate, Proposal
 from trainless.core.errors import InputError
-from trainless.core.files import number, unnumber
+from trainless.core.parameters import read, takes
 from trainless.core.types import Floats, Json
+from trainless.searchers.state import Stateful, kept
+from trainless.spaces.moves import Choices, Feasible, Rng, allowed, mutate, sample
 
-Draw: TypeAlias = Callable[[np.random.Generator], Arch]
+Draw: TypeAlias = Callable[[Rng], Arch]
 """Where new archs come from: uniform sampling, or the best of a pool."""
-Vary: TypeAlias = Callable[[Arch, np.random.Generator], Arch]
+Vary: TypeAlias = Callable[[Arch, Rng], Arch]
 """How a parent becomes a child: a random mutation, or the best of a pool."""
 
 
@@ -74,43 +77,83 @@ class Told:
             raise InputError("proposals were told without any column of values")
         return np.stack([np.asarray(column, dtype=np.float64) for column in self.columns.values()], axis=1)
 
+    def values(self) -> list[tuple[Proposal, float]]:
+        """Each proposal with its value of the only column."""
+        return list(zip(self.proposals, self.signal().tolist(), strict=True))
 
-@runtime_checkable
-class Searcher(Protocol):
-    """Asked for proposals, told their values; see the module's text for the exact contract."""
+    def rows(self) -> list[tuple[Proposal, list[float]]]:
+        """Each proposal with its values of all columns."""
+        return list(zip(self.proposals, self.matrix().tolist(), strict=True)) if len(self) else []
 
+
+@dataclass(eq=False)
+class Searcher(Stateful, ABC):
+    """Asked for proposals, told their values; see the module's text for the exact contract.
+
+    A searcher is a dataclass: its parameters are fields, and what changes is declared by
+    :func:`~trainless.searchers.state.kept`, so that state and restore need not be written.
+
+    Args:
+        space: What to search.
+        seed: The source of randomness.
+        feasible: A limit that every proposal keeps.
+
+    Attributes:
+        columns: How many columns it can be told; None for any number.
+        columns_by: The parameter that decides how many, where there is one.
+        regions: Whether it proposes regions, which are evaluated as supernets, instead of archs.
+        ranks: The aggregate of ranks (:attr:`.Ranking.aggregate`) that it forms of the told columns itself, as its
+            paper has it, so that it is told the proxies and not the ranking; ``any`` for every ranking.
+    """
+
+    space: Choices
+    _: KW_ONLY
+    seed: int = 0
+    feasible: Feasible | None = None
+    columns: int | None = field(init=False, repr=False, default=1)
+    columns_by: ClassVar[str] = ""
+    regions: ClassVar[bool] = False
+    ranks: ClassVar[str] = ""
+    _rng: Rng = kept()
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+
+    @abstractmethod
     def ask(self, limit: int | None = None) -> list[Proposal]:
         """At most ``limit`` proposals; an empty list with nothing outstanding means finished."""
-        ...
 
+    @abstractmethod
     def tell(self, told: Told) -> None:
         """Learn what proposals are worth."""
-        ...
 
+    @abstractmethod
     def best(self) -> Arch:
         """The arch to take if the search ended now."""
-        ...
 
-    def state(self) -> Json:
-        """Everything that changes, as strict JSON."""
-        ...
+    @final
+    def _drawn(self, draw: Draw | None = None) -> Arch:
+        """A new arch: from ``draw``, or uniform."""
+        return draw(self._rng) if draw else sample(self.space, self._rng, feasible=self.feasible)
 
-    def restore(self, state: Json) -> None:
-        """Continue where ``state`` was taken from a searcher with the same arguments."""
-        ...
+    @final
+    def _mutated(self, arch: Arch, edits: int = 1) -> Arch:
+        """An arch with other options at some decisions."""
+        return mutate(self.space, arch, self._rng, edits=edits, feasible=self.feasible)
+
+    @final
+    def _proposed(self, count: int, following: Callable[[], Arch | None]) -> list[Proposal]:
+        """So many proposals, or fewer where nothing follows."""
+        archs = (following() for _ in range(count))
+        return [Proposal(arch) for arch in iter(lambda: next(archs, None), None)]
+
+    @final
+    def _allows(self, arch: Arch) -> bool:
+        return allowed(self.space, arch, self.feasible)
 
 
-@runtime_checkable
-class Columns(Protocol):
-    """A searcher that says how many columns it can be told, so that a search need not begin to find out."""
-
-    @property
-    def columns(self) -> int | None:
-        """So many; None for any number."""
-        ...
-
-
-class Incumbent:
+@dataclass(eq=False)
+class Incumbent(Stateful):
     """The best arch told so far; the first of equals stays, NaN is worse than any number.
 
     Example:
@@ -120,30 +163,45 @@ class Incumbent:
         (0,)
     """
 
-    def __init__(self) -> None:
-        self._arch: Arch | None = None
-        self.value = math.nan
+    _arch: Arch | None = kept(None)
+    value: float = kept(math.nan)
 
     @property
     def arch(self) -> Arch:
         """The best, or an error where nothing was told."""
-        if self._arch is None:
-            raise InputError("nothing has been told to this searcher yet, so it has no best architecture")
-        return self._arch
+        return told_first(self._arch)
 
     def see(self, arch: Arch, value: float) -> None:
         """Take the arch where it is better."""
         if self._arch is None or value > self.value or (math.isnan(self.value) and not math.isnan(value)):
             self._arch, self.value = arch, value
 
-    def state(self) -> Json:
-        """As JSON."""
-        return {"arch": self._arch and list(self._arch), "value": number(self.value)}
 
-    def restore(self, state: Json) -> None:
-        """From JSON."""
-        self._arch = None if state["arch"] is None else tuple(state["arch"])
-        self.value = unnumber(state["value"])
+@dataclass(eq=False)
+class SignalSearcher(Searcher):
+    """A searcher that follows one signal and answers with the best told."""
+
+    _best: Incumbent = kept(Incumbent)
+
+    @final
+    def _see(self, told: Told) -> list[tuple[Arch, float]]:
+        """Archs and values that were told, after a look at the best of them."""
+        seen = [(proposal.arch, value) for proposal, value in told.values()]
+        for arch, value in seen:
+            self._best.see(arch, value)
+        return seen
+
+    @final
+    def best(self) -> Arch:
+        """The best told."""
+        return self._best.arch
+
+
+def told_first(arch: Arch | None) -> Arch:
+    """The arch, or an error where nothing was told and there is none."""
+    if arch is None:
+        raise InputError("nothing has been told to this searcher yet, so it has no best architecture")
+    return arch
 
 
 def room(limit: int | None, natural: int) -> int:
@@ -170,3 +228,81 @@ def reseeded(state: Json, seed: int) -> Json:
     if "rng" in child:
         child["rng"] = np.random.default_rng(seed).bit_generator.state
     return child
+
+
+OWN = ("space", "seed", "feasible", "proxy")
+"""What a searcher is given by the run itself."""
+
+
+def made(
+    name: str,
+    factory: Callable[..., Searcher],
+    space: Choices,
+    parameters: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    feasible: Feasible | None = None,
+    proxy: Callable[[Arch], float] | None = None,
+    remedy: str = "name it, such as --assist synflow (assist='synflow')",
+) -> Searcher:
+    """Make a searcher, or say which parameters it has and what each expects.
+
+    Args:
+        name: What the errors call it.
+        factory: Whatever makes it.
+        space: What to search.
+        parameters: Its parameters by name, from Python or as text.
+        seed: The source of randomness.
+        feasible: A limit that every proposal keeps.
+        proxy: What assists it.
+        remedy: How a missing proxy is given.
+
+    Example:
+        >>> from trainless.searchers.simple import Random
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> made("random", Random, NasBench201(), {"canonical": 3})
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: random: canonical=3 was given; expected true or false, such as canonical=false
+    """
+    for own, where in (("seed", "--seed (seed=…)"), ("feasible", "the limits, such as --max-flops (constraints=…)")):
+        if own in parameters:
+            raise InputError(f"{name}: {own} is no parameter of the searcher's own here: give it by {where}")
+    given = read(name, factory, parameters, OWN)
+    for each, value in given.items():
+        if isinstance(value, (int, float)) and value < 0:
+            raise InputError(f"{name}: {each}={value} was given; expected 0 or more")
+    assisted = takes(factory, "proxy")
+    if assisted and proxy is None:
+        raise InputError(f"{name} is assisted by a proxy: {remedy}")
+    if assisted is False and proxy is not None:
+        raise InputError(
+            f"{name} takes no proxy to assist it: leave that out, or choose a searcher that does, such as g_rs, g_rea,"
+            " warm_random or move_evolution"
+        )
+    helper = {} if proxy is None else {"proxy": proxy}
+    try:
+        return factory(space, seed=seed, feasible=feasible, **helper, **given)
+    except TypeError as error:
+        raise InputError(f"{name} could not be made with {dict(parameters)}: {error}") from error
+
+
+def require_columns(name: str, searcher: Searcher, columns: list[str]) -> None:
+    """Raise InputError where a searcher cannot be told as many columns as there are.
+
+    Example:
+        >>> from trainless.searchers.simple import Random
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> require_columns("random", Random(NasBench201()), ["synflow"])
+    """
+    most = searcher.columns
+    if most is None or most == len(columns):
+        return
+    if searcher.columns_by:
+        raise InputError(
+            f"{name} was made for {most} objective{'s' if most > 1 else ''}, and {len(columns)} would be told"
+            f" ({', '.join(columns)}): say --searcher-args {searcher.columns_by}={len(columns)}"
+        )
+    raise InputError(
+        f"{name} follows one signal, and {len(columns)} would be told ({', '.join(columns)}): leave out the others,"
+        " combine proxies by a ranking, or choose a searcher for several objectives, such as nsga2"
+    )

@@ -10,11 +10,12 @@ import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import number, unnumber
-from trainless.core.types import Floats, Json
+from trainless.core.types import Floats
+from trainless.searchers.state import Stateful, kept
 
 
-class Patience:
+@dataclass(eq=False)
+class Patience(Stateful):
     """Stop when a watched value has not improved for a number of steps.
 
     The stopping rules of the papers are this one on different values: the mean reward (TEACUP, 30 iterations), the
@@ -30,29 +31,23 @@ class Patience:
         [False, False, False, True]
     """
 
-    def __init__(self, steps: int | None, *, falling: bool = False) -> None:
-        if steps is not None and steps < 1:
-            raise InputError(f"patience={steps} was given; expected at least 1, or None for no such stop")
-        self.steps = steps
-        self._sign = -1.0 if falling else 1.0
-        self._best = -math.inf
-        self._waited = 0
+    steps: int | None
+    falling: bool = False
+    _best: float = kept(-math.inf)
+    _waited: int = kept(0)
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"patience={self.steps} was given; expected at least 1, or None for no such stop")
 
     def over(self, value: float) -> bool:
         """Take the next value and tell whether to stop; NaN is no improvement."""
-        if self._sign * value > self._best:
-            self._best, self._waited = self._sign * value, 0
+        signed = -value if self.falling else value
+        if signed > self._best:
+            self._best, self._waited = signed, 0
         else:
             self._waited += 1
         return self.steps is not None and self._waited >= self.steps
-
-    def state(self) -> Json:
-        """As JSON."""
-        return {"best": number(self._best), "waited": self._waited}
-
-    def restore(self, state: Json) -> None:
-        """From JSON."""
-        self._best, self._waited = unnumber(state["best"]), state["waited"]
 
 
 def entropy(probabilities: Sequence[Floats]) -> float:

@@ -42,7 +42,7 @@ def check_searcher(
         ends: Whether it must have finished by itself within ``steps``.
 
     Example:
-        >>> from trainless.searchers.random import Random
+        >>> from trainless.searchers.simple import Random
         >>> from trainless.spaces.nb201 import NasBench201
         >>> check_searcher(lambda seed: Random(NasBench201(), seed=seed), NasBench201(), steps=5)
     """
