@@ -41,7 +41,7 @@ from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.proxies.papers import BASELINE, OWN, PAPERS
 from trainless.rankings import registry as rankings
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.subjects import CELL_TARGET
 from trainless.scoring.timing import warm_up
 from trainless.spaces.nb201 import NasBench201
@@ -221,7 +221,7 @@ def measure(network: str, parts: Sequence[Part], batch: int, repeats: int, secon
     target = CELL_TARGET if crops else task.target
 
     def probe() -> Probe:
-        p = Probe.of(cell, (x, y), target, layout=Data(task).layout)
+        p = Probe.of(cell, (x, y), target, layout=BatchSource(task).layout)
         return p.at(x=Crops()) if crops else p
 
     for name, _ in parts:

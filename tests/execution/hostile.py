@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.execution.pool import Answer
+from trainless.execution.pool import Reply
 from trainless.scoring.measures import Measure, Outcome
 
 
@@ -74,5 +74,5 @@ class Hostile(Sum):
                 frame = frame.f_back
             number = frame.f_locals["job"].id + (kind == 14)
             pipes = [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]
-            next(each for each in pipes if each.readable and each.writable).send(Answer(number, Outcome({"sum": -1.0})))
+            next(each for each in pipes if each.readable and each.writable).send(Reply(number, Outcome({"sum": -1.0})))
         return super().__call__(proposal)

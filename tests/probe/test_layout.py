@@ -15,7 +15,7 @@ from trainless.probe.layout import channels_lie_last
 from trainless.probe.points import drawn
 from trainless.probe.record import trace
 from trainless.proxies import registry
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.spaces.nb201 import NasBench201
 
 TASK = Task.noise((1, 12, 12), 4)  # one channel: its tensors lie both ways at once
@@ -50,11 +50,11 @@ def test_it_reaches_every_layer_but_for_samples_alone() -> None:
 
 
 def test_only_drawn_images_on_a_processor_are_laid_out() -> None:
-    assert Data(TASK).layout == "channels_last"
-    assert Data(TASK, given=TASK.batch(4, 0)).layout == "given"
-    assert Data(TASK, device=torch.device("cuda")).layout == "given"
-    assert Data(Task.noise((1, 8))).layout == "given"
-    assert Data(Task.noise((1, 4, 4, 4))).layout == "given"
+    assert BatchSource(TASK).layout == "channels_last"
+    assert BatchSource(TASK, given=TASK.batch(4, 0)).layout == "given"
+    assert BatchSource(TASK, device=torch.device("cuda")).layout == "given"
+    assert BatchSource(Task.noise((1, 8))).layout == "given"
+    assert BatchSource(Task.noise((1, 4, 4, 4))).layout == "given"
 
 
 def test_drawn_numbers_are_the_same_in_either_layout() -> None:

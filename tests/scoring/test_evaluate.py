@@ -18,7 +18,7 @@ from trainless.core.errors import InputError, UnknownName, Unscorable
 from trainless.probe.points import Constant, Noise
 from trainless.probe.probe import Probe
 from trainless.proxies.proxy import Setting
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.request import data_for, select, setting_for
 from trainless.store import SqliteStore
 
@@ -239,7 +239,7 @@ def test_proxies_with_the_same_network_and_batch_share_one_probe() -> None:
 
 
 def test_the_setting_follows_the_given_batch() -> None:
-    data = Data(tl.Task.noise((3, 6, 6)), small_batch())
+    data = BatchSource(tl.Task.noise((3, 6, 6)), small_batch())
     assert setting_for(select("snip")[0], "paper", data).batch == 8
 
 

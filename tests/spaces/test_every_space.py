@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.spaces.thin import THIN
 from trainless.core.errors import InputError
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import select
-from trainless.scoring.subjects import Member
+from trainless.scoring.subjects import ArchSubject
 from trainless.spaces import registry
 from trainless.spaces.mobilenet import START
 from trainless.spaces.moves import cross, mutate, neighbours, sample
@@ -40,9 +40,9 @@ def test_every_proxy_scores_20_random_archs_or_says_why_not(name: str) -> None:
     """A reason is a sentence of ours; one that begins with an exception's name is an accident."""
     thin = THIN[name]
     space = thin.space(name)
-    subjects = [Member(space, arch) for arch in thin.archs(name, 20)]
+    subjects = [ArchSubject(space, arch) for arch in thin.archs(name, 20)]
     proxies = select("all")
-    data = Data(thin.tasks[len(thin.tasks) // 2], size=4)
+    data = BatchSource(thin.tasks[len(thin.tasks) // 2], size=4)
     records = list(evaluate(subjects, data, proxies, [0], fbe=False))
     assert len(records) == 20 * len(proxies)
     for record in records:
@@ -56,8 +56,8 @@ def test_every_proxy_scores_20_random_archs_or_says_why_not(name: str) -> None:
 def test_the_papers_settings_give_reasons_of_ours_too(name: str) -> None:
     """One arch of each kind of space; those left out are of a kind that is here."""
     thin = THIN[name]
-    subjects = [Member(thin.space(name), thin.archs(name, 1)[0])]
-    data = Data(thin.tasks[len(thin.tasks) // 2], size=4)
+    subjects = [ArchSubject(thin.space(name), thin.archs(name, 1)[0])]
+    data = BatchSource(thin.tasks[len(thin.tasks) // 2], size=4)
     for record in evaluate(subjects, data, select("all"), [0], init="paper", fbe=False):
         assert not EXCEPTION.match(record.status), record
 
@@ -133,14 +133,14 @@ import gc
 import numpy as np, torch
 from tests.spaces.thin import THIN
 from trainless.scoring.request import select
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
-from trainless.scoring.subjects import Member
+from trainless.scoring.subjects import ArchSubject
 from trainless.spaces.moves import sample
 
 torch.set_num_threads(1)
 space, rng = THIN["nb201"].space("nb201"), np.random.default_rng(0)
-data, proxies = Data(THIN["nb201"].tasks[0], size=4), select("params,grad_norm,synflow,naswot")
+data, proxies = BatchSource(THIN["nb201"].tasks[0], size=4), select("params,grad_norm,synflow,naswot")
 
 def kilobytes():
     gc.collect()
@@ -148,7 +148,7 @@ def kilobytes():
 
 def score(count):
     for _ in range(count):
-        list(evaluate([Member(space, sample(space, rng))], data, proxies, [0], fbe=False))
+        list(evaluate([ArchSubject(space, sample(space, rng))], data, proxies, [0], fbe=False))
 
 score(200)
 before = kilobytes()

@@ -16,10 +16,10 @@ from trainless.core.errors import TrainlessError
 from trainless.core.scores import Record
 from trainless.core.text import message
 from trainless.proxies.proxy import Proxy
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import data_for, init_named, select
-from trainless.scoring.subjects import Member
+from trainless.scoring.subjects import ArchSubject
 from trainless.spaces import open_space
 from trainless.spaces.protocol import Space
 from trainless.store import Store, StoreError, store_at
@@ -39,7 +39,7 @@ class Sweeping:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._opened: tuple[Space, dict[str, Proxy], Data, Journal] | None = None
+        self._opened: tuple[Space, dict[str, Proxy], BatchSource, Journal] | None = None
         self._store: Store | None = None
 
     def __call__(self, missing: Missing) -> str:
@@ -59,7 +59,7 @@ class Sweeping:
             self._opened[-1].close()
             self._opened = None
 
-    def _open(self) -> tuple[Space, dict[str, Proxy], Data, Journal]:
+    def _open(self) -> tuple[Space, dict[str, Proxy], BatchSource, Journal]:
         if self._opened is None:
             plan, space = self._plan, open_space(self._plan.space, self._plan.space_args)
             proxies = {proxy.name: proxy for proxy in select(plan.proxies)}
@@ -77,7 +77,7 @@ def score_arch(
     arch: str,
     pairs: Sequence[Pair],
     proxies: dict[str, Proxy],
-    data: Data,
+    data: BatchSource,
     init: str,
     store: Store | None = None,
 ) -> list[Record]:
@@ -96,7 +96,7 @@ def _scored(
     arch: str,
     pairs: Sequence[Pair],
     proxies: dict[str, Proxy],
-    data: Data,
+    data: BatchSource,
     init: str,
     store: Store | None,
 ) -> list[Record]:
@@ -104,7 +104,7 @@ def _scored(
     for seed in dict.fromkeys(seed for _, seed in pairs):
         chosen = [proxies[name] for name, number in pairs if number == seed]
         try:
-            member = Member(space, space.parse(arch))
+            member = ArchSubject(space, space.parse(arch))
             records += evaluate([member], data, chosen, [seed], init=init_named(init), store=store, fbe=False)
         except StoreError:
             raise

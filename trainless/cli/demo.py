@@ -33,7 +33,7 @@ def demo(
     from trainless.cli.progress import tracked
     from trainless.scoring.evaluate import evaluate, in_order
     from trainless.scoring.request import data_for, seed_list, select
-    from trainless.scoring.subjects import Member
+    from trainless.scoring.subjects import ArchSubject
     from trainless.spaces import open_space
     from trainless.store import SqliteStore
     from trainless.tasks import task as find_task
@@ -42,7 +42,7 @@ def demo(
     opened, found = find_task(task), open_space(space, space_args or (THIN if space == "nb201" else ""))
     _require_folder(out)
     archs = draw_archs(found, count, seed)
-    subjects, chosen = [Member(found, arch) for arch in archs], select(PROXIES)
+    subjects, chosen = [ArchSubject(found, arch) for arch in archs], select(PROXIES)
     typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:
         data = data_for(None, opened, subjects)

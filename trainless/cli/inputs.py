@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trainless.core.task import Task
     from trainless.proxies.proxy import Proxy
-    from trainless.scoring.batches import Data
+    from trainless.scoring.batches import BatchSource
     from trainless.scoring.request import Init
     from trainless.scoring.subjects import Subject
 
@@ -39,7 +39,7 @@ def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task
     return Task.noise(parse_shape(shape or DEFAULT_SHAPE), DEFAULT_CLASSES if classes is None else classes)
 
 
-def say_capped(proxies: Sequence[Proxy], init: Init, data: Data) -> None:
+def say_capped(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> None:
     """Say so where there are fewer samples than a batch was to have."""
     from trainless.scoring.request import samples_wanted
 

@@ -21,7 +21,7 @@ STRAY = "its worker answered for a job that it did not have"
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What a worker says.
 
     Args:
@@ -153,7 +153,7 @@ class Pool(ABC, Generic[W, P, R]):
     def _take(self, worker: W, answer: object) -> None:
         """Take in that a worker is ready, or the result of its job, or what the user did wrong; refuse all else."""
         job = worker.job if worker.ready else None
-        if not isinstance(answer, Answer) or answer.id != (job.id if job else None) or (worker.ready and not job):
+        if not isinstance(answer, Reply) or answer.id != (job.id if job else None) or (worker.ready and not job):
             self._refuse(worker, answer)
         elif answer.mistake:
             raise InputError(answer.mistake)
@@ -164,7 +164,7 @@ class Pool(ABC, Generic[W, P, R]):
             self._finish(job, answer.result)
 
     def _refuse(self, worker: W, answer: object) -> None:
-        second = isinstance(answer, Answer) and worker.done is not None and worker.done.id == answer.id
+        second = isinstance(answer, Reply) and worker.done is not None and worker.done.id == answer.id
         about = "answered a job a second time" if second else "gave an answer to no job that it had"
         log.warning("a worker %s: the answer was refused and the worker replaced", about)
         self._replace(worker, STRAY, blamed=not second)

@@ -26,7 +26,7 @@ from trainless.core.user_files import load_text, loaded_files
 from trainless.execution.engine import Job, Work, guarded
 from trainless.execution.fork_server import ONE_THREAD, deaf_to_interrupts, follow_parent
 from trainless.execution.limits import confine, keep_warm
-from trainless.execution.pool import Answer
+from trainless.execution.pool import Reply
 
 PORTION = 1 << 16
 LONGEST = 2000  # characters of a line
@@ -158,7 +158,7 @@ class Performer:
         self._work: Work[Any, Any] | None = None
         self._pid = os.getpid()
 
-    def begin(self) -> Answer:
+    def begin(self) -> Reply:
         """Unpack and settle: one thread, no more memory than allowed; whether it is ready, or what is wrong."""
         try:
             work = self._packed.unpack()
@@ -169,18 +169,18 @@ class Performer:
             if self._memory is not None:
                 confine(self._memory)
         except TrainlessError as error:
-            return Answer(None, mistake=str(error))
+            return Reply(None, mistake=str(error))
         self._work = work
-        return Answer(None)
+        return Reply(None)
 
-    def perform(self, job: Job[Any]) -> Answer:
+    def perform(self, job: Job[Any]) -> Reply:
         """Do a job: its result, or what the user did wrong; nobody but this process may answer."""
         if self._work is None:
-            return Answer(job.id, mistake=self.begin().mistake)
+            return Reply(job.id, mistake=self.begin().mistake)
         try:
-            return Answer(job.id, guarded(self._work, job.payload))
+            return Reply(job.id, guarded(self._work, job.payload))
         except TrainlessError as error:
-            return Answer(job.id, mistake=str(error))
+            return Reply(job.id, mistake=str(error))
         finally:
             if os.getpid() != self._pid:
                 os.write(2, b"a process that was forked here went on as if it were the worker: it was ended\n")

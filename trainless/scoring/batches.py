@@ -21,7 +21,7 @@ REMEMBERED = 16  # batches that are kept at hand: candidates are scored on the s
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class BatchSource:
     """Batches for scoring, on a device.
 
     Args:

@@ -19,7 +19,7 @@ from trainless.core.task import Task
 from trainless.core.text import message, one_line
 from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
-from trainless.scoring.batches import Batch, Data
+from trainless.scoring.batches import Batch, BatchSource
 from trainless.scoring.request import Init, data_for, init_named, require_room, seed_list, select, setting_for
 from trainless.scoring.subjects import Adapter, Subject, subjects_of
 from trainless.scoring.timing import forward_backward_ms, timed
@@ -85,7 +85,7 @@ def score(
 
 def evaluate(
     subjects: Sequence[Subject],
-    data: Data,
+    data: BatchSource,
     proxies: Sequence[Proxy],
     seeds: Sequence[int],
     *,
@@ -134,7 +134,7 @@ class _Evaluation:
     """One subject with one seed."""
 
     subject: Subject
-    data: Data
+    data: BatchSource
     seed: int
     init: Init
     store: Store | None

@@ -22,10 +22,10 @@ from trainless.core.task import Task
 from trainless.core.types import Floats
 from trainless.execution.limits import explained
 from trainless.proxies.proxy import Proxy, registry
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import Init, select
-from trainless.scoring.subjects import Member
+from trainless.scoring.subjects import ArchSubject
 from trainless.spaces.protocol import Space, key
 from trainless.store import Key, Result, Store, store_at, turns
 
@@ -102,7 +102,7 @@ class ByProxies(Measure):
     ) -> None:
         self.space = space
         self.higher_is_better: Mapping[str, bool] = {proxy.name: proxy.higher_is_better for proxy in proxies}
-        self._data = Data(task, size=batch, device=torch.device(device))
+        self._data = BatchSource(task, size=batch, device=torch.device(device))
         self._seed, self._init, self._path = seed, init, store
         self._proxies: list[Proxy] | None = list(proxies)
         self._store: Store | None = None
@@ -111,7 +111,7 @@ class ByProxies(Measure):
         """Score an arch or a region; what the store knows is not computed again."""
         if self._path and self._store is None:
             self._store = store_at(self._path)
-        subject = Member(self.space, proposal.candidate)
+        subject = ArchSubject(self.space, proposal.candidate)
         records = evaluate(
             [subject], self._data, self._found(), [self._seed], init=self._init, store=self._store, fbe=False
         )

@@ -19,7 +19,7 @@ from trainless.proxies.proxy import Proxy, Setting, registry
 from trainless.scoring.batches import (
     CPU,
     Batch,
-    Data,
+    BatchSource,
     fingerprint,
     infer_target,
     physical_memory,
@@ -93,7 +93,7 @@ def init_named(text: str) -> Init:
     return cast(Init, text)
 
 
-def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
+def setting_for(proxy: Proxy, init: Init, data: BatchSource) -> Setting:
     """Weights, inputs, batch and network size at which a proxy is to be computed."""
     plain = Setting(weights=Kaiming() if init == "kaiming" else Own(), inputs=RealData(), batch=BATCH)
     setting = proxy.setting if init == "paper" else plain
@@ -102,17 +102,17 @@ def setting_for(proxy: Proxy, init: Init, data: Data) -> Setting:
     return dataclasses.replace(setting, batch=int(min(data.size or setting.batch, data.most)))
 
 
-def samples_wanted(proxies: Sequence[Proxy], init: Init, data: Data) -> int:
+def samples_wanted(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> int:
     """The largest batch that is asked for, however many samples there are.
 
     Example:
-        >>> samples_wanted(select("snip"), "own", Data(Task.noise((3, 8, 8))))
+        >>> samples_wanted(select("snip"), "own", BatchSource(Task.noise((3, 8, 8))))
         64
     """
     return data.size or (max(proxy.setting.batch for proxy in proxies) if init == "paper" else BATCH)
 
 
-def require_room(proxies: Sequence[Proxy], init: Init, data: Data) -> None:
+def require_room(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> None:
     """Raise InputError where a batch alone is more than the machine's memory."""
     if data.given:
         return
@@ -127,7 +127,7 @@ def require_room(proxies: Sequence[Proxy], init: Init, data: Data) -> None:
 
 def data_for(
     batch: Batch | int | None, task: Task | None, subjects: Sequence[Subject], device: str | torch.device | None = None
-) -> Data:
+) -> BatchSource:
     """Where the batches for these subjects come from: a given batch, or a task and how many samples to draw."""
     where = _device(subjects, device)
     if batch is None or isinstance(batch, int):
@@ -137,7 +137,7 @@ def data_for(
             )
         if batch is not None and batch < 1:
             raise InputError(f"batch={batch} was given; expected (x, y) or at least 1 sample to draw")
-        return Data(task, size=batch or 0, device=where or CPU)
+        return BatchSource(task, size=batch or 0, device=where or CPU)
     require_batch(batch)
     x, y = batch
     if task is not None:
@@ -145,10 +145,10 @@ def data_for(
     where = where or x.device
     if task is not None:
         marked = dataclasses.replace(task, fingerprint=fingerprint(x, y, task.fingerprint))
-        return Data(marked, batch, device=where)
+        return BatchSource(marked, batch, device=where)
     first = subjects[0]
     outputs = trial(first.private, x[:2].to(where), first.name) if isinstance(first, Given) else None
-    return Data(task_of_batch(batch, infer_target(y, outputs)), batch, device=where)
+    return BatchSource(task_of_batch(batch, infer_target(y, outputs)), batch, device=where)
 
 
 def _device(subjects: Sequence[Subject], device: str | torch.device | None) -> torch.device | None:

@@ -23,7 +23,7 @@ from trainless.probe.norms import normalised
 from trainless.probe.points import in_precision_of
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
-from trainless.scoring.batches import Data, fingerprint
+from trainless.scoring.batches import BatchSource, fingerprint
 from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
 
 
@@ -111,15 +111,15 @@ class Subject(Protocol):
         """What to call it in a table."""
         ...
 
-    def check(self, data: Data, seed: int) -> None:
+    def check(self, data: BatchSource, seed: int) -> None:
         """Raise InputError where it cannot be scored on such data at all."""
         ...
 
-    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+    def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         """The network, the same for the same seed, and what its outputs stand for."""
         ...
 
-    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+    def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         """The first two parts of its key in a store."""
         ...
 
@@ -159,17 +159,17 @@ class Given:
             structure.register_forward_hook(lambda module, inputs, output: adapter(output))
         return structure
 
-    def check(self, data: Data, seed: int) -> None:
+    def check(self, data: BatchSource, seed: int) -> None:
         """Try the network on two samples and on five: one row of outputs for each is expected."""
         for n in TRIALS:
             data.task.target.require(trial(self.private, data.sample(n)[0], self.name))
 
-    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+    def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         """The network, ours to keep."""
         _refuse_cell(size, "this is a whole network")
         return self.private, data.task.target
 
-    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+    def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         """A digest of structure, weights and answers."""
         return "network", network_fingerprint(self.private, trial(self.private, data.sample()[0], self.name))
 
@@ -183,27 +183,27 @@ class Made:
     adapter: Adapter | None = None
     _made: dict[int, Given] = field(default_factory=dict, repr=False)
 
-    def check(self, data: Data, seed: int) -> None:
+    def check(self, data: BatchSource, seed: int) -> None:
         """Try the network on a few samples."""
         self._given(data, seed).check(data, seed)
 
-    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+    def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         """The network, ours to keep."""
         _refuse_cell(size, "this is a whole network")
         return self._given(data, seed).private, data.task.target
 
-    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+    def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         """A digest of structure, weights and answers."""
         return self._given(data, seed).identity(data, seed)
 
-    def _given(self, data: Data, seed: int) -> Given:
+    def _given(self, data: BatchSource, seed: int) -> Given:
         if seed not in self._made:
             made = self._call(data, seed)
             self._made.clear()
             self._made[seed] = made
         return self._made[seed]
 
-    def _call(self, data: Data, seed: int) -> Given:
+    def _call(self, data: BatchSource, seed: int) -> Given:
         try:
             with seeded(seed):
                 net = self.make()
@@ -224,7 +224,7 @@ class Made:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class ArchSubject:
     """An arch or region of a space."""
 
     space: Space
@@ -237,7 +237,7 @@ class Member:
             return _region_text(self.candidate)
         return self.space.format(_arch(self.candidate))
 
-    def check(self, data: Data, seed: int) -> None:
+    def check(self, data: BatchSource, seed: int) -> None:
         """Ask the space whether it takes such inputs and has such an arch."""
         self.space.check(data.task)
         if is_region(self.candidate):
@@ -246,7 +246,7 @@ class Member:
         else:
             require_arch(self.space, _arch(self.candidate))
 
-    def network(self, size: Size, data: Data, seed: int) -> tuple[nn.Module, Target]:
+    def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         """The network, built by PyTorch's rules from the seed; thin, or a cell alone, where the space can."""
         with seeded(seed):
             space = self.space
@@ -264,7 +264,7 @@ class Member:
             return space.build_region(self.candidate, task)
         return space.build(_arch(self.candidate), task)
 
-    def identity(self, data: Data, seed: int) -> tuple[str, str]:
+    def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         """The space with its parameters, and the options."""
         if is_region(self.candidate):
             return key(self.space), _region_text(self.candidate)
@@ -285,7 +285,7 @@ def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject
         return [Given(subject, adapter)]
     if isinstance(subject, tuple) and len(subject) == 2 and isinstance(subject[0], Space):
         space, archs = subject
-        return [_member(space, arch) for arch in (archs if isinstance(archs, list) else [archs])]
+        return [_arch_subject(space, arch) for arch in (archs if isinstance(archs, list) else [archs])]
     if isinstance(subject, list) and subject:
         return [each for part in subject for each in subjects_of(part, adapter)]
     raise InputError(
@@ -294,9 +294,9 @@ def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject
     )
 
 
-def _member(space: Space, arch: object) -> Member:
+def _arch_subject(space: Space, arch: object) -> ArchSubject:
     if isinstance(arch, str):
-        return Member(space, space.parse(arch))
+        return ArchSubject(space, space.parse(arch))
     if not isinstance(arch, tuple):
         raise InputError(
             f"{arch!r} was given as an arch of {space.name}; expected one option per decision as a tuple of"
@@ -304,7 +304,7 @@ def _member(space: Space, arch: object) -> Member:
         )
     if not is_region(arch):
         require_arch(space, arch)
-    return Member(space, arch)
+    return ArchSubject(space, arch)
 
 
 def _require_precision(net: nn.Module, name: str) -> None:
