@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainless.report.chart import Frame, bounds, chart, frame, line, path, ticks
+from trainless.report.chart import Plot, bounds, chart, frame, line, path, ticks
 from trainless.report.markup import Markup, duration, figure, joined, percent, table, tag
 
 NUMBER = st.floats(-1e6, 1e6, allow_nan=False)
@@ -21,7 +21,7 @@ def points(d: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", d)]
 
 
-def place(plane: Frame, x: float, y: float) -> tuple[float, float]:
+def place(plane: Plot, x: float, y: float) -> tuple[float, float]:
     """The coordinates by the rule of three, written out."""
     across = plane.x.start + (x - plane.x.low) / (plane.x.high - plane.x.low) * (plane.x.stop - plane.x.start)
     upward = plane.y.start - (y - plane.y.low) / (plane.y.high - plane.y.low) * (plane.y.start - plane.y.stop)

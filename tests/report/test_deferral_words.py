@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainless.cli.design import _kept
-from trainless.report.headline import deferral_in_words
+from trainless.report.summary import deferral_in_words
 
 
 def checked(right: float | None, holds: bool) -> dict[str, Any]:

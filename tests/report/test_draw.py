@@ -14,8 +14,7 @@ from torch import nn
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.report import draw
-from trainless.report.draw import arrange
-from trainless.report.scene import Arrow, Box, Scene, Words, to_svg
+from trainless.report.draw import Arrow, Box, Scene, Words, arrange, to_svg
 from trainless.spaces.custom import space_from
 from trainless.spaces.mobilenet import START, MobileNet
 from trainless.spaces.nb201 import EDGES, OPERATIONS

@@ -9,9 +9,11 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from trainless.report.contents import SearchRecord
-from trainless.report.figures_result import confusion, error_curve, in_doubt, referral, reliability, roc
-from trainless.report.figures_search import landscape, networks_left, places, positions, smoothed, standings
-from trainless.report.pictures import shown_of, tiles, trace
+from trainless.report.data import shown_of, tiles, trace
+from trainless.report.doubt import error_curve, in_doubt, referral, reliability
+from trainless.report.landscape import landscape, places, positions, smoothed
+from trainless.report.result import confusion, roc
+from trainless.report.search import networks_left, standings
 from trainless.tasks import task
 
 RANDOM = np.random.default_rng(0)

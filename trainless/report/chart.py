@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trainless.report.markup import Markup, joined, short, tag
-from trainless.report.scene import text_width
+from trainless.report.markup import Markup, joined, short, tag, text_width
 
 COLOURS = 8
 _RIGHT, _TOP, _BOTTOM = 14.0, 12.0, 46.0
@@ -21,13 +20,13 @@ Words = Callable[[float], str]
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """From values to coordinates, in proportion or by logarithm.
 
     Example:
-        >>> Scale(0, 10, 100, 200)(5)
+        >>> AxisScale(0, 10, 100, 200)(5)
         150.0
-        >>> Scale(1, 100, 0, 10, log=True)(10)
+        >>> AxisScale(1, 100, 0, 10, log=True)(10)
         5.0
     """
 
@@ -99,11 +98,11 @@ def plain(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Plot:
     """The plane of a chart: two scales in a box of a size, with what is written at the axes."""
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
     width: float
     height: float
     x_title: str = ""
@@ -125,16 +124,16 @@ def frame(
     x_words: Words = plain,
     y_words: Words = plain,
     left: float | None = None,
-) -> Frame:
+) -> Plot:
     """A plane for two ranges; y goes upward. The left margin fits the ticks where it is not given."""
     if left is None:
         left = 32 + max((text_width(y_words(value), _SIZE) for value in ticks(*y, log=y_log)), default=0.0)
-    across = Scale(*x, left, width - _RIGHT, x_log)
-    upward = Scale(*y, height - _BOTTOM, _TOP, y_log)
-    return Frame(across, upward, width, height, x_title, y_title, x_words, y_words)
+    across = AxisScale(*x, left, width - _RIGHT, x_log)
+    upward = AxisScale(*y, height - _BOTTOM, _TOP, y_log)
+    return Plot(across, upward, width, height, x_title, y_title, x_words, y_words)
 
 
-def axes(plane: Frame) -> Markup:
+def axes(plane: Plot) -> Markup:
     """Grid lines, ticks and titles."""
     x, y = plane.x, plane.y
     marks = []
@@ -182,7 +181,7 @@ def words(
     )
 
 
-def path(plane: Frame, xs: Sequence[float], ys: Sequence[float], *, step: bool = False) -> str:
+def path(plane: Plot, xs: Sequence[float], ys: Sequence[float], *, step: bool = False) -> str:
     """The way through points: straight, or level until the next; values that are not finite leave a gap.
 
     Example:
@@ -203,7 +202,7 @@ def path(plane: Frame, xs: Sequence[float], ys: Sequence[float], *, step: bool =
 
 
 def line(
-    plane: Frame,
+    plane: Plot,
     xs: Sequence[float],
     ys: Sequence[float],
     colour: str,
@@ -216,13 +215,13 @@ def line(
     return tag("path", d=path(plane, xs, ys, step=step), class_=f"line {colour} {kind}".strip(), data_tip=tip or None)
 
 
-def dot(plane: Frame, x: float, y: float, colour: str, *, tip: str = "", radius: float = 4, kind: str = "") -> Markup:
+def dot(plane: Plot, x: float, y: float, colour: str, *, tip: str = "", radius: float = 4, kind: str = "") -> Markup:
     """A point."""
     place = {"cx": plane.x(x), "cy": plane.y(y), "r": radius}
     return tag("circle", class_=f"dot {colour} {kind}".strip(), data_tip=tip or None, **place)
 
 
-def whisker(plane: Frame, x: float, low: float, high: float, colour: str) -> Markup:
+def whisker(plane: Plot, x: float, low: float, high: float, colour: str) -> Markup:
     """An upright interval."""
     ends = {"x1": plane.x(x), "x2": plane.x(x), "y1": plane.y(low), "y2": plane.y(high)}
     return tag("line", class_=f"whisker {colour}", **ends)
@@ -249,7 +248,7 @@ def svg(
     return tag("svg", inside, viewBox=f"0 0 {short(width)} {short(height)}", role="img", class_=class_, style=limit)
 
 
-def chart(plane: Frame, title: str, *marks: Markup) -> Markup:
+def chart(plane: Plot, title: str, *marks: Markup) -> Markup:
     """A drawing of a plane with marks."""
     return svg(plane.width, plane.height, title, axes(plane), *marks)
 

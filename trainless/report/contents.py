@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from trainless.core.types import Floats
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import history_of, member_folder, read_document, task_from_json
 from trainless.learn.predictor import ENSEMBLE
+from trainless.report.markup import Content
 from trainless.runs.reader import catch_up, reader_at
 from trainless.runs.reader_base import space_of
 from trainless.runs.reader_design import DesignReader
@@ -27,6 +28,7 @@ from trainless.spaces.protocol import Space
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Json = Mapping[str, Any]
+Need = Literal["design", "search", "tested", "untested", "classes", "values", "samples"]
 BEST = 20  # of a leaderboard
 
 
@@ -80,7 +82,7 @@ class Contents:
         summary: Everything that a design came to; empty for a search alone.
         predictions: What the ensemble said of the test part; empty where there is none.
         histories: Each trained member's epochs, by its name.
-        shown: Counts, examples and cases of the data (:mod:`trainless.report.pictures`); empty where none were kept.
+        shown: Counts, examples and cases of the data (:mod:`trainless.report.data`); empty where none were kept.
         ensemble: Weights, temperature and thresholds (``ensemble.json``).
         task: What the networks are for, without its data; None where that is not known.
     """
@@ -97,6 +99,14 @@ class Contents:
     task: Task | None = None
 
     @property
+    def facts(self) -> frozenset[Need]:
+        """What the run has, as parts of the report may need it."""
+        found: list[Need] = ["design" if self.summary else "search"]
+        if self.summary:
+            found += ["tested" if self.test is not None else "untested", "classes" if self.classes else "values"]
+        return frozenset([*found, "samples"] if self.shown else found)
+
+    @property
     def test(self) -> Json | None:
         """The verdict on the test part."""
         found: Json | None = self.summary.get("test")
@@ -109,6 +119,44 @@ class Contents:
         if not task or task["kind"] == "regression":
             return ()
         return tuple(task["classes"]) or tuple(str(number) for number in range(task["outputs"]))
+
+
+MakesPart: TypeAlias = Callable[[Contents], Content | Sequence[Content]]
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """One entry of a report: a figure, a table or some words.
+
+    Args:
+        make: Makes it of a run; None and an empty sequence are nothing to show.
+        needs: What the run must have.
+        beside: Whether it stands beside its neighbours where there is room.
+    """
+
+    make: MakesPart
+    needs: frozenset[Need]
+    beside: bool = False
+
+    def contents(self, run: Contents) -> list[Content]:
+        """What it adds to the page of a run."""
+        if not self.needs <= run.facts:
+            return []
+        found = self.make(run)
+        return [part for part in ([found] if found is None or isinstance(found, str) else found) if part]
+
+
+def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], ReportPart]:
+    """Make a function an entry of the report; :data:`trainless.report.report.SECTIONS` says where it stands.
+
+    Example:
+        >>> @report_part("search")
+        ... def space_name(run):
+        ...     return tag("p", run.settings["space"])
+        >>> space_name.contents(Contents({"space": "nb201"}, {}, None, ()))
+        ['<p>nb201</p>']
+    """
+    return lambda make: ReportPart(make, frozenset(needs), beside)
 
 
 def read_contents(path: Path, chosen: Space | None = None) -> Contents:

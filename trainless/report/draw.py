@@ -8,22 +8,168 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.report.scene import Arrow, Box, Point, Scene, Shape, Words, text_width, to_png, to_svg
+from trainless.report.markup import safe, text_width
 from trainless.spaces.protocol import Counted, Space, require_arch
 from trainless.spaces.sketch import Block, Chain, Drawable, Edge, Graph, Node, Sketch
 
+INK, LINE, PAPER = "#1f2430", "#6b7280", "#ffffff"
+_FONT = "Helvetica, Arial, sans-serif"
+_PLAIN = str.maketrans({"×": "x", "→": "->", "–": "-", "…": "..."})
 _SWEEPS = 12
+_MARGIN, _ROW, _HEIGHT, _GAP = 24.0, 58.0, 34.0, 46.0
+_SMALL = 11.0
+_COLOURS = {
+    "input": ("#e3edfb", "#3b6db3"),
+    "operation": ("#f6f3ea", "#a08b4f"),
+    "state": ("#f3f4f6", "#6b7280"),
+    "output": ("#e4f3e8", "#3a8355"),
+}
+
+
+Point: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Layout:
+class Box:
+    """A rounded rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str = PAPER
+    stroke: str = LINE
+
+
+@dataclass(frozen=True)
+class Words:
+    """One line of text, its middle at ``y``."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 13
+    colour: str = INK
+    anchor: Literal["start", "middle"] = "middle"
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A smooth line through points from left to right, or straight down, with a head at its end."""
+
+    points: tuple[Point, ...]
+    down: bool = False
+
+
+Shape: TypeAlias = Box | Words | Arrow
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Shapes on paper of a size, painted in their order; the title is for those who cannot see it."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    title: str = ""
+
+
+def to_svg(scene: Scene) -> str:
+    """The scene as one SVG document.
+
+    Example:
+        >>> to_svg(Scene(10, 10, (Words(5, 5, "a < b"),))).count("a &lt; b")
+        1
+    """
+    size = f'width="{_n(scene.width)}" height="{_n(scene.height)}" viewBox="0 0 {_n(scene.width)} {_n(scene.height)}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{_FONT}" role="img">',
+        f"<title>{safe(scene.title)}</title>",
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
+        *(_element(shape) for shape in scene.shapes),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _element(shape: Shape) -> str:
+    if isinstance(shape, Box):
+        place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+        return f'<rect {place} rx="6" fill="{shape.fill}" stroke="{shape.stroke}"/>'
+    if isinstance(shape, Words):
+        place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}" fill="{shape.colour}"'
+        return f'<text {place} text-anchor="{shape.anchor}" dominant-baseline="central">{safe(shape.text)}</text>'
+    path = f"M{_pair(shape.points[0])}" + "".join(
+        f" C{' '.join(_pair(point) for point in curve[1:])}" for curve in _curves(shape)
+    )
+    head = " ".join(_pair(point) for point in _head(shape))
+    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.5"/><polygon points="{head}" fill="{LINE}"/>'
+
+
+def _pair(point: Point) -> str:
+    return f"{_n(point[0])},{_n(point[1])}"
+
+
+def _curves(arrow: Arrow) -> Iterator[tuple[Point, Point, Point, Point]]:
+    """Cubic curves between neighbouring points, level at both ends (upright for arrows that go down)."""
+    for (x0, y0), (x1, y1) in itertools.pairwise(arrow.points):
+        bend_x, bend_y = (0.0, (y1 - y0) / 2) if arrow.down else ((x1 - x0) / 2, 0.0)
+        yield (x0, y0), (x0 + bend_x, y0 + bend_y), (x1 - bend_x, y1 - bend_y), (x1, y1)
+
+
+def _head(arrow: Arrow) -> tuple[Point, Point, Point]:
+    x, y = arrow.points[-1]
+    return ((x, y), (x - 4, y - 7), (x + 4, y - 7)) if arrow.down else ((x, y), (x - 7, y - 4), (x - 7, y + 4))
+
+
+def to_png(scene: Scene, path: Path, scale: float = 2) -> None:
+    """Paint the scene into a PNG file, at so many pixels per unit.
+
+    Pillow's own font has no × and →, so x and -> stand in for them.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    fine = 2 * scale
+    image = Image.new("RGB", (round(scene.width * fine), round(scene.height * fine)), PAPER)
+    brush = ImageDraw.Draw(image)
+    for shape in scene.shapes:
+        if isinstance(shape, Box):
+            corners = [shape.x, shape.y, shape.x + shape.width, shape.y + shape.height]
+            brush.rounded_rectangle([c * fine for c in corners], 6 * fine, shape.fill, shape.stroke, round(fine))
+        elif isinstance(shape, Words):
+            font = ImageFont.load_default(shape.size * fine)
+            anchor = "lm" if shape.anchor == "start" else "mm"
+            brush.text((shape.x * fine, shape.y * fine), shape.text.translate(_PLAIN), shape.colour, font, anchor)
+        else:
+            line = [(x * fine, y * fine) for curve in _curves(shape) for x, y in _sampled(curve)]
+            brush.line(line, LINE, round(1.5 * fine), joint="curve")
+            brush.polygon([(x * fine, y * fine) for x, y in _head(shape)], LINE)
+    image.resize((round(scene.width * scale), round(scene.height * scale)), Image.Resampling.LANCZOS).save(path, "PNG")
+
+
+def _sampled(curve: Sequence[Point], steps: int = 24) -> Iterator[Point]:
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = curve
+    steps = 1 if x0 == x3 or y0 == y3 else steps
+    for step in range(steps + 1):
+        t = step / steps
+        a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
+        yield a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3
+
+
+@dataclass(frozen=True)
+class GraphLayout:
     """Columns of keys from top to bottom, and the keys that each edge passes through.
 
     A key is a node's, or a place of its own where a long edge crosses a column.
@@ -33,7 +179,7 @@ class Layout:
     routes: tuple[tuple[Edge, tuple[str, ...]], ...]
 
 
-def arrange(graph: Graph) -> Layout:
+def arrange(graph: Graph) -> GraphLayout:
     """Lay a graph out in columns: each node one after its latest source, long edges by way of every column.
 
     An only output stands in the last column, also where nodes that lead nowhere are further from the inputs.
@@ -58,7 +204,7 @@ def arrange(graph: Graph) -> Layout:
             columns[column].append(passed[-1])
         routes.append((edge, (edge.source, *passed, edge.target)))
     _untangle(columns, [route for _, route in routes])
-    return Layout(tuple(map(tuple, columns)), tuple(routes))
+    return GraphLayout(tuple(map(tuple, columns)), tuple(routes))
 
 
 def _merged(edges: Sequence[Edge]) -> list[Edge]:
@@ -106,16 +252,6 @@ def _untangle(columns: list[list[str]], routes: Sequence[tuple[str, ...]]) -> No
 def _mean_place(neighbours: dict[str, list[str]], place: dict[str, float], own: dict[str, float], key: str) -> float:
     found = [place[other] for other in neighbours.get(key, ()) if other in place]
     return sum(found) / len(found) if found else own[key]
-
-
-_MARGIN, _ROW, _HEIGHT, _GAP = 24.0, 58.0, 34.0, 46.0
-_SMALL = 11.0
-_COLOURS = {
-    "input": ("#e3edfb", "#3b6db3"),
-    "operation": ("#f6f3ea", "#a08b4f"),
-    "state": ("#f3f4f6", "#6b7280"),
-    "output": ("#e4f3e8", "#3a8355"),
-}
 
 
 def svg(space: Space, arch: Arch, task: Task | None = None, *, compact: bool = False) -> str:
@@ -225,7 +361,7 @@ def _box(node: Node, place: Point) -> list[Shape]:
     return [box, Words(*place, node.label)]
 
 
-def _arrows(layout: Layout, places: dict[str, Point], half: dict[str, float]) -> list[Shape]:
+def _arrows(layout: GraphLayout, places: dict[str, Point], half: dict[str, float]) -> list[Shape]:
     """Lines from the right of a source to the left of a target, level across the columns between; labels on top."""
     arrows: list[Shape] = []
     words: list[Shape] = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
-
-from trainless.report.scene import safe
+from xml.sax.saxutils import escape
 
 
 class Markup(str):
@@ -15,7 +15,29 @@ class Markup(str):
 
 
 Content = str | Markup | None
+_BIDI = "\u202a-\u202e\u2066-\u2069"  # would turn the text after it around
+_FORBIDDEN = re.compile(f"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[{_BIDI}]")
 _SPACE = "\u00a0"  # a line never breaks between a number and its unit
+
+
+def safe(text: str) -> str:
+    """Text that stands as itself in SVG and HTML, also within quotes.
+
+    Example:
+        >>> safe("<b>")
+        '&lt;b&gt;'
+    """
+    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;", "'": "&#39;"})
+
+
+def text_width(text: str, size: float = 13) -> float:
+    """A safe estimate of how wide a line of text is.
+
+    Example:
+        >>> text_width("ab", 10)
+        12.0
+    """
+    return 0.6 * size * len(text)
 
 
 def tag(name: str, *contents: Content, **attributes: str | float | None) -> Markup:

@@ -117,7 +117,7 @@ def drawn(heading: str, picture: Markup | None, caption: str, note: str = "") ->
     return tag("figure", top, picture, tag("figcaption", caption))
 
 
-def grid(*figures: Markup | None, size: str = "") -> Markup:
+def grid(*figures: Content, size: str = "") -> Markup:
     """Figures beside each other where there is room."""
     return tag("div", joined(figures), class_=f"grid {size}".strip())
 

@@ -5,6 +5,7 @@ The same contents give the same text, byte for byte: it holds no date and nothin
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,66 @@ from trainless.core.errors import InputError
 from trainless.core.files import replacing, write_atomic
 from trainless.core.task import Task
 from trainless.core.text import undamaged
-from trainless.report.about_data import cases_section, data_section
-from trainless.report.about_result import doubt_section, result_section, training_section
-from trainless.report.about_search import search_section, settings_section
-from trainless.report.contents import Contents, arrays_in, read_contents
-from trainless.report.figures_result import in_doubt
-from trainless.report.figures_training import costs_section
-from trainless.report.headline import headline, search_headline
-from trainless.report.page import page
-from trainless.report.pictures import CASES, shown_of
+from trainless.report import data, doubt, landscape, result, search, summary, training
+from trainless.report.contents import Contents, ReportPart, arrays_in, read_contents
+from trainless.report.data import CASES, shown_of
+from trainless.report.doubt import in_doubt
+from trainless.report.markup import Content
+from trainless.report.page import Section, grid, page
 from trainless.runs.folder import read_configuration
 from trainless.runs.run_files import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.spaces.protocol import Space
+
+SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
+    ("summary", "In short", (summary.headline, summary.search_headline)),
+    (
+        "test",
+        "The test",
+        (
+            result.no_test,
+            result.metrics,
+            result.roc_curves,
+            result.confusions,
+            result.predicted_values,
+            result.by_method,
+        ),
+    ),
+    (
+        "doubt",
+        "How sure it is",
+        (
+            doubt.confidence,
+            doubt.calibration,
+            doubt.referrals,
+            doubt.prediction_sets,
+            doubt.errors,
+            doubt.intervals,
+            doubt.drift,
+        ),
+    ),
+    ("cases", "The cases in doubt", (doubt.cases,)),
+    ("data", "The data", (data.data_words, data.balance, data.examples)),
+    (
+        "search",
+        "The search",
+        (
+            search.search_words,
+            search.best_values,
+            search.pruning,
+            search.winners,
+            search.winning_operations,
+            landscape.landscapes,
+        ),
+    ),
+    ("training", "Training", (training.training_words, training.losses, training.accuracies)),
+    ("costs", "What was spent", (training.costs,)),
+    (
+        "exact",
+        "Exact numbers",
+        (summary.searches, summary.members, summary.leaderboard, summary.plan, summary.settings),
+    ),
+)
+"""A report from its top to its end: anchor, heading and parts. A figure that is not here is not shown."""
 
 
 def write_report(folder: str | Path, task: Task | None = None, chosen: Space | None = None) -> Path:
@@ -56,20 +105,21 @@ def render(contents: Contents) -> str:
     """The page of a design, or of a search alone."""
     version = contents.settings.get("environment", {}).get("trainless", "")
     name = contents.settings["task"]["name"]
+    sections = [
+        Section(anchor, heading, body) for anchor, heading, parts in SECTIONS if (body := _body(contents, parts))
+    ]
     footer = f"Made by trainless {version} from what the run kept. Point at a mark to read its numbers."
     if not contents.summary:
-        sections = [search_headline(contents), search_section(contents), settings_section(contents)]
         return page(f"{name}: a search", f"{contents.settings['space']}", sections, footer)
-    sections = [
-        headline(contents),
-        result_section(contents),
-        *([] if contents.test is None else [doubt_section(contents), cases_section(contents)]),
-        data_section(contents),
-        search_section(contents),
-        training_section(contents),
-        costs_section(contents),
-        settings_section(contents),
-    ]
     count = len(contents.ensemble["members"])
     what = f"An ensemble of {count} {'network' if count == 1 else 'networks'} of {contents.summary['plan']['space']}"
     return page(f"{name}: a designed ensemble", f"{what}, chosen before any of them was trained", sections, footer)
+
+
+def _body(contents: Contents, parts: tuple[ReportPart, ...]) -> tuple[Content, ...]:
+    """The parts that the run has something for; neighbours that stand beside each other share a grid."""
+    body: list[Content] = []
+    for beside, group in itertools.groupby(parts, key=lambda part: part.beside):
+        found = [content for part in group for content in part.contents(contents)]
+        body += [grid(*found)] if beside and found else found
+    return tuple(body)

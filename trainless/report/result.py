@@ -1,9 +1,9 @@
-"""Figures of a test: ROC curves, confusions, values, confidence, calibration, referral, sets."""
+"""The test: metrics, ROC curves, confusions, and values against the truth."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,104 @@ from trainless.report.chart import (
     whisker,
     words,
 )
-from trainless.report.contents import Arrays, Json
-from trainless.report.markup import Markup, figure, joined, percent, tag
-from trainless.report.scene import text_width
+from trainless.report.contents import Contents, Json, report_part
+from trainless.report.markup import Content, Markup, figure, joined, percent, table, tag, text_width
+from trainless.report.page import drawn
+from trainless.report.search import in_words
 
-BINS = 10
+MOST_OUTPUTS = 4
+MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
+UNIT = (0.0, 1.0)
+
+
+@report_part("untested")
+def no_test(contents: Contents) -> Content:
+    """That there is nothing to say."""
+    return tag("p", "The data have no test part.")
+
+
+@report_part("tested", "classes", beside=True)
+def roc_curves(contents: Contents) -> Content:
+    """Sensitivity against false alarms."""
+    said, names = contents.predictions, contents.classes
+    if len(names) == 2:
+        text = f"Of the cases of {names[1]}, how many are found, against false alarms among the others."
+    else:
+        more = " The first ten classes are shown." if len(names) > 10 else ""
+        text = f"Each class against all others: how many of it are found, against false alarms.{more}"
+    return drawn("ROC", roc_figure(said["y"], said["mean"], said["members"], said.get("single"), names), text)
+
+
+@report_part("tested", "classes", beside=True)
+def confusions(contents: Contents) -> Content:
+    """What was taken for what."""
+    said = contents.predictions
+    many = " The classes with the most mistakes are shown." if len(contents.classes) > 20 else ""
+    text = f"Rows are the truth, columns what the ensemble says; blue is right, red is wrong.{many}"
+    return drawn("Confusions", confusion_figure(said["y"], said["label"], contents.classes), text)
+
+
+@report_part("tested", "values", beside=True)
+def predicted_values(contents: Contents) -> list[Content]:
+    """Predicted against true values, for each of the first outputs."""
+    said = contents.predictions
+    mean, low, high = said["mean"], said.get("low"), said.get("high")
+    y, many = said["y"].reshape(mean.shape), mean.shape[-1] > 1
+    return [
+        drawn(
+            "Predicted against true" + (f", value {output + 1}" if many else ""),
+            values_figure(
+                y[:, output],
+                mean[:, output],
+                None if low is None else low[:, output],
+                None if high is None else high[:, output],
+                f" of output {output + 1}" if many else "",
+            ),
+            "On the dashed line a prediction is right; the upright lines are its interval.",
+        )
+        for output in range(min(MOST_OUTPUTS, mean.shape[-1]))
+    ]
+
+
+@report_part("tested")
+def metrics(contents: Contents) -> list[Content]:
+    """Every metric with its interval."""
+    test, rows = contents.summary["test"], []
+    for name, value in test["ensemble"].items():
+        row = [name.replace("_", " "), *estimate(value), figure(test["members_mean"][name])]
+        if "single" in test:
+            row += [" ".join(estimate(test["single"]["ensemble"][name]))]
+        rows.append(row)
+    head = ["metric", "the ensemble", "95 % interval", "members on average"]
+    head += ["one architecture"] if "single" in test else []
+    how = "by bootstrap over the cases" if "mae" in test["ensemble"] else "exact for shares, else by bootstrap"
+    words = table(head, rows, caption=f"{test['samples']:,} test cases; intervals {how}")
+    if "mae" in test["ensemble"]:
+        return [words]
+    return [drawn("Metrics", metrics_figure(test), "Dots are values, bars their 95 % intervals."), words]
+
+
+def estimate(value: Json) -> tuple[str, str]:
+    """A value and its interval as texts."""
+    return figure(value["value"]), f"[{figure(value['low'])}, {figure(value['high'])}]"
+
+
+@report_part("tested")
+def by_method(contents: Contents) -> Content:
+    """The members by the method that found them."""
+    test = contents.summary["test"]
+    main = test["main"]
+    rows = [
+        [
+            in_words(name),
+            str(own["size"]),
+            f"{figure(own['members_mean'][main])} ± {figure(own['members_deviation'][main])}",
+            " ".join(estimate(own["ensemble"][main])),
+        ]
+        for name, own in test["by_searcher"].items()
+    ]
+    head = ["found by", "members", f"{main.replace('_', ' ')} of a member", "of their own ensemble"]
+    return table(head, rows, caption="The members by the method that found them") if len(rows) > 1 else None
 
 
 def roc(positive: npt.NDArray[np.bool_], score: Floats) -> tuple[Floats, Floats]:
@@ -64,80 +157,14 @@ def confusion(y: Labels, label: Labels, classes: int) -> Labels:
     return np.bincount(y * classes + label, minlength=classes * classes).reshape(classes, classes).astype(np.int64)
 
 
-def reliability(p: Floats, y: Labels, bins: int = BINS) -> tuple[Floats, Floats, Labels]:
-    """Mean stated probability, share that was right, and samples, of bins of equal width; NaN where a bin is empty.
-
-    Example:
-        >>> said, right, count = reliability(np.array([[0.3, 0.7], [0.1, 0.9], [0.95, 0.05]]), np.array([1, 1, 1]), 2)
-        >>> round(float(said[1]), 2), round(float(right[1]), 2), count.tolist()
-        (0.85, 0.67, [0, 3])
-    """
-    said, hit = p.max(1), p.argmax(1) == y
-    place = np.minimum((said * bins).astype(np.int64), bins - 1)
-    count = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):
-        return np.bincount(place, said, bins) / count, np.bincount(place, hit, bins) / count, count.astype(np.int64)
-
-
-def referral(doubt: Floats, correct: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of cases referred and share right among those answered, for every threshold; equal doubts go together.
-
-    Example:
-        >>> share, right = referral(np.array([0.1, 0.4, 0.2]), np.array([True, False, True]))
-        >>> share.round(2).tolist(), right.round(2).tolist()
-        ([0.67, 0.33, 0.0], [1.0, 1.0, 0.67])
-    """
-    _, group = np.unique(doubt, return_inverse=True)
-    answered = np.bincount(group.reshape(-1)).cumsum()
-    right = np.bincount(group.reshape(-1), correct).cumsum()
-    return 1 - answered / len(doubt), right / answered
-
-
-def error_curve(error: Floats, spread: Floats, shares: Floats) -> Floats:
-    """Mean error of the surest share of cases: what an accuracy against confidence is for values.
-
-    Example:
-        >>> error_curve(np.array([1.0, 3.0]), np.array([0.1, 0.2]), np.array([0.5, 1.0])).tolist()
-        [1.0, 2.0]
-    """
-    ranked = np.cumsum(error[np.argsort(spread, kind="stable")])
-    taken = np.maximum(1, np.ceil(shares * len(error) - 1e-9).astype(int))
-    return np.asarray(ranked[taken - 1] / taken)
-
-
-def in_doubt(predictions: Arrays, most: int) -> npt.NDArray[np.intp]:
-    """The cases that the ensemble is least sure of, the least sure first.
-
-    For classes: the lowest probability of its answer, as referral goes by; of equals the greater entropy before
-    calibration. For values: the widest interval, else the greatest variance across members.
-
-    Example:
-        >>> mean = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
-        >>> in_doubt({"mean": mean, "label": mean.argmax(1), "total": np.zeros(3), "variance": np.zeros(3)}, 2).tolist()
-        [1, 2]
-    """
-    columns: list[npt.NDArray[Any]] = [-predictions["variance"]]
-    if "label" in predictions:
-        columns += [-predictions["total"], predictions["mean"].max(1)]
-    elif "high" in predictions:
-        columns.append(-(predictions["high"] - predictions["low"]).max(1))
-    return np.lexsort(columns)[:most]
-
-
-MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
-SHARES = np.arange(1, 21) / 20
-UNIT = (0.0, 1.0)
-
-
-def _whole(share: float) -> str:
+def whole(share: float) -> str:
+    """A share in whole per cents."""
     return percent(share, 0)
 
 
 def roc_figure(y: Labels, mean: Floats, members: Floats, single: Floats | None, classes: Sequence[str]) -> Markup:
     """Sensitivity against false alarms: of two classes the second one, of more each against the rest."""
-    plane = frame(
-        UNIT, (0.0, 1.02), x_title="false alarms", y_title="found", x_words=_whole, y_words=_whole, height=380
-    )
+    plane = frame(UNIT, (0.0, 1.02), x_title="false alarms", y_title="found", x_words=whole, y_words=whole, height=380)
     marks = [line(plane, [0, 1], [0, 1], "cn", kind="thin dashed")]
     if len(classes) == 2:
         for member in members:
@@ -221,118 +248,6 @@ def values_figure(y: Floats, mean: Floats, low: Floats | None, high: Floats | No
     return chart(plane, f"Predicted against true values{name}", *marks)
 
 
-def confidence_figure(own: Json, single: Json | None) -> Markup:
-    """Accuracy of the vote on the surest 5 %, …, 100 % (TEACUP, fig. 6B)."""
-    curves = [("c0", "different architectures", own)] + ([("c1", "one architecture", single)] if single else [])
-    held = [value for _, _, curve in curves for value in curve["accuracy"]]
-    low = max(0.0, min(held) - 0.05 * max(0.1, 1 - min(held)))
-    plane = frame(
-        UNIT,
-        (min(low, 0.98), 1.002),
-        x_title="surest share of the cases",
-        y_title="right",
-        x_words=_whole,
-        y_words=lambda value: percent(value, 1),
-    )
-    marks = []
-    for shade, name, curve in curves:
-        xs, ys = curve["shares"], curve["accuracy"]
-        marks.append(line(plane, xs, ys, shade, kind="dashed" if shade == "c1" else ""))
-        for x, y in zip(xs, ys, strict=True):
-            tip = f"{name}: {percent(y)} right on the surest {percent(x, 0)}"
-            marks.append(dot(plane, x, y, shade, tip=tip, radius=3))
-    key = legend((f"{shade} {'dashed' if shade == 'c1' else ''}", name) for shade, name, _ in curves)
-    return joined([chart(plane, "Accuracy against confidence", *marks), key])
-
-
-def error_figure(y: Floats, mean: Floats, variance: Floats, single: Floats | None) -> Markup:
-    """Mean error on the surest 5 %, …, 100 %, by the variance across members."""
-    curves = [("c0", "different architectures", error_curve(np.abs(mean - y), variance, SHARES))]
-    if single is not None:
-        error, spread = np.abs(single.mean(0) - y), single.var(0)
-        curves.append(("c1", "one architecture", error_curve(error, spread, SHARES)))
-    top = bounds([0.0, *(float(value) for _, _, curve in curves for value in curve)])[1]
-    plane = frame(UNIT, (0.0, top), x_title="surest share of the cases", y_title="mean error", x_words=_whole)
-    marks = [
-        line(plane, SHARES.tolist(), curve.tolist(), shade, tip=name, kind="dashed" if shade == "c1" else "")
-        for shade, name, curve in curves
-    ]
-    key = legend((shade, name) for shade, name, _ in curves)
-    return joined([chart(plane, "Mean error against confidence", *marks), key])
-
-
-def reliability_figure(calibrated: Floats, raw: Floats, y: Labels) -> Markup:
-    """How often it is right where it says so: on the line it says what it is worth; the dots' area is the cases'."""
-    plane = frame(
-        UNIT, (0.0, 1.02), x_title="probability that it states", y_title="right", x_words=_whole, y_words=_whole
-    )
-    marks = [line(plane, [0, 1], [0, 1], "cn", kind="thin dashed")]
-    for shade, name, p in (("c1", "before", raw), ("c0", "after", calibrated)):
-        said, right, count = reliability(p, y)
-        there = np.flatnonzero(count)
-        kind = "thin dashed" if shade == "c1" else ""
-        marks.append(line(plane, said[there].tolist(), right[there].tolist(), shade, kind=kind))
-        for place in there:
-            tip = (
-                f"{name} calibration: says {percent(said[place])}, right {percent(right[place])}, {count[place]} cases"
-            )
-            radius = 2.5 + 8 * math.sqrt(count[place] / len(y))
-            at = (float(said[place]), float(right[place]))
-            marks.append(dot(plane, *at, shade, tip=tip, radius=radius, kind="faint"))
-    entries = [("c0", "calibrated"), ("c1 thin dashed", "before calibration")]
-    return joined([chart(plane, "Calibration", *marks), legend(entries)])
-
-
-def referral_figure(doubt: Floats, correct: Any, promised: float | None, at: tuple[float, float] | None) -> Markup:
-    """Share right on what is answered against the share that is referred to a person; the rule's place is the dot."""
-    share, right = referral(doubt, correct)
-    low = min(float(right.min()), promised or 1.0)
-    plane = frame(
-        UNIT,
-        (max(0.0, low - 0.1 * max(0.1, 1 - low)), 1.002),
-        x_title="referred to a person",
-        y_title="right on the rest",
-        x_words=_whole,
-        y_words=lambda value: percent(value, 1),
-    )
-    marks = []
-    if promised is not None:
-        marks.append(line(plane, [0, 1], [promised, promised], "c4", kind="thin dashed"))
-    marks.append(line(plane, share.tolist(), right.tolist(), "c0"))
-    if at is not None:
-        tip = f"the rule: {percent(at[0])} referred, {percent(at[1])} right on the rest"
-        marks.append(dot(plane, *at, "c1", tip=tip, radius=6, kind="ringed"))
-    entries = [("c0", "test cases")] + ([("c4 thin dashed", "asked for")] if promised is not None else [])
-    return joined([chart(plane, "Accuracy against referral", *marks), legend([*entries, ("c1 thick", "the rule")])])
-
-
-def sizes_figure(sets: Any) -> Markup:
-    """How many classes the prediction sets name."""
-    sizes = np.bincount(sets.sum(1).astype(int))
-    least = int(np.flatnonzero(sizes)[0])
-    return columns_figure(
-        {str(size): int(sizes[size]) for size in range(min(least, 1), len(sizes))},
-        "classes in the set",
-        "cases",
-        "Sizes of prediction sets",
-    )
-
-
-def columns_figure(counts: Mapping[str, int], x_title: str, y_title: str, title: str, shade: str = "c0") -> Markup:
-    """One column per name."""
-    top = max([*counts.values(), 1])
-    plane = frame((0.0, float(len(counts))), (0.0, top * 1.08), x_title=x_title, y_title=y_title, x_words=lambda v: "")
-    room = (plane.x.stop - plane.x.start) / len(counts)
-    wide, marks = min(46.0, room * 0.72), []
-    for place, (name, count) in enumerate(counts.items()):
-        middle = plane.x.start + room * (place + 0.5)
-        high = plane.y(0) - plane.y(count)
-        marks.append(bar(middle - wide / 2, plane.y(count), wide, high, shade, tip=f"{name}: {count}"))
-        if room >= 12 and (len(counts) <= 16 or place % math.ceil(len(counts) / 16) == 0):
-            marks.append(words(middle, plane.y(0) + 15, clipped(name, max(room, 20))))
-    return chart(plane, title, *marks)
-
-
 def metrics_figure(test: Json) -> Markup:
     """Each metric that lies between 0 and 1: the ensemble with its interval, its members, and one architecture."""
     names = [name for name, value in test["ensemble"].items() if value["value"] is not None]
@@ -344,7 +259,7 @@ def metrics_figure(test: Json) -> Markup:
         ends = [test["single"]["ensemble"][name] for name in names]
         held += [end["value"] if end["low"] is None else end["low"] for end in ends if end["value"] is not None]
     low = max(0.0, min([*held, 0.98]) - 0.03)
-    plane = frame((low, 1.0), UNIT, width=width, height=row * len(names) + 58, left=left, x_words=_whole)
+    plane = frame((low, 1.0), UNIT, width=width, height=row * len(names) + 58, left=left, x_words=whole)
     marks = []
     for value in ticks(low, 1):
         marks.append(tag("line", x1=plane.x(value), x2=plane.x(value), y1=8.0, y2=plane.height - 46, class_="grid"))

@@ -1,21 +1,22 @@
-"""The top of a report: what there is and how far it can be trusted, in words that need no explanation."""
+"""The top of a report, in words that need no explanation, and the exact numbers at its end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from trainless.learn.metrics import clopper_pearson
-from trainless.report.contents import Contents, Json
-from trainless.report.figures_training import instead_seconds
-from trainless.report.markup import Content, Markup, duration, figure, joined, percent, tag
-from trainless.report.page import Section
+from trainless.report.contents import Contents, Json, report_part
+from trainless.report.markup import Content, Markup, duration, figure, joined, percent, table, tag
+from trainless.report.training import instead_seconds
 
 FEW = 100  # test cases, below which intervals are called wide
 
 
-def headline(contents: Contents) -> Section:
+@report_part("design")
+def headline(contents: Contents) -> list[Content]:
     """A summary for somebody who will not read further."""
     parts: list[Content] = [tag("p", _what(contents)), tag("p", _how_good(contents))]
     test = contents.test
@@ -24,7 +25,7 @@ def headline(contents: Contents) -> Section:
     parts.append(tag("p", _spent(contents)))
     parts.append(tag("div", *_facts(contents), class_="facts"))
     parts.append(tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions"))
-    return Section("summary", "In short", tuple(parts))
+    return parts
 
 
 def inputs_in_words(shape: list[int]) -> str:
@@ -270,7 +271,8 @@ def _broken(test: Json) -> list[str]:
     return found
 
 
-def search_headline(contents: Contents) -> Section:
+@report_part("search")
+def search_headline(contents: Contents) -> list[Content]:
     """The top of a report of a search alone."""
     one = contents.searches[0]
     distinct = len(set(one.candidates))
@@ -284,4 +286,91 @@ def search_headline(contents: Contents) -> Section:
         _fact(duration(one.seconds), "spent", "without training"),
         _fact(one.ranking or ", ".join(one.directions), "judged by", f"seed {one.seed}"),
     ]
-    return Section("summary", "In short", (tag("p", text), tag("div", joined(facts), class_="facts")))
+    return [tag("p", text), tag("div", joined(facts), class_="facts")]
+
+
+@report_part()
+def searches(contents: Contents) -> Content:
+    """Every search with its winner and its scores."""
+    names = list(contents.searches[0].directions)
+    head = ["search", "searcher", "seed", "candidates", "seconds", *names, "winner"]
+    rows: list[Sequence[Content]] = []
+    for one in contents.searches:
+        values: Mapping[str, float] = one.best_values[0] if one.best_values else {}
+        text = contents.space.format(one.best[0]) if contents.space and one.best else str(list(one.best[:1]))
+        scores = [figure(values.get(name)) for name in names]
+        counts = [str(one.seed), f"{one.evaluations:,}", f"{one.seconds:.1f}"]
+        rows.append([one.name, one.searcher, *counts, *scores, tag("code", text)])
+    return table(head, rows, caption="Searches and the scores of their winners")
+
+
+@report_part("design")
+def members(contents: Contents) -> Content:
+    """Every trained member, and its loss."""
+    rows: list[Sequence[Content]] = []
+    test = contents.test
+    names = contents.ensemble["members"]
+    for member in contents.summary["members"]:
+        value = None
+        if test is not None and member["folder"] in names and member["search"] != "single":
+            value = test["members"][test["main"]][names.index(member["folder"])]
+        rows.append(
+            [
+                member["name"],
+                member["search"],
+                str(member["seed"]),
+                str(member["epochs"]),
+                figure(member["valid_loss"]),
+                figure(value),
+                f"{member['seconds']:.1f}",
+                tag("code", member["arch"]),
+            ]
+        )
+    main = "test" if test is None else f"test {test['main'].replace('_', ' ')}"
+    head = ["member", "search", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
+    return table(head, rows, caption="Trained members")
+
+
+@report_part("design")
+def plan(contents: Contents) -> list[Content]:
+    """The thresholds of the calibration, and the numbers of the plan."""
+    calibration = _details("Calibration", contents.ensemble, ("task",))
+    return [calibration, _details("Plan", contents.summary["plan"], ("searches", "version"))]
+
+
+@report_part()
+def settings(contents: Contents) -> Content:
+    """What it takes to do it again."""
+    return _details("Settings and versions", contents.settings, ("decisions", "format"))
+
+
+def _details(title: str, data: Mapping[str, object], without: Sequence[str]) -> Content:
+    rows = [[name, tag("code", value)] for name, value in _flat(data) if name.partition(".")[0] not in without]
+    return tag("details", tag("summary", title), table(["setting", "value"], rows))
+
+
+@report_part("search")
+def leaderboard(contents: Contents) -> Content:
+    """The best candidates with their scores."""
+    one = contents.searches[0]
+    names = list(one.directions)
+    rows: list[Sequence[Content]] = []
+    for place, (arch, values) in enumerate(zip(one.best, one.best_values, strict=True), start=1):
+        text = contents.space.format(arch) if contents.space else str(list(arch))
+        rows.append([str(place), *(figure(values.get(name)) for name in names), tag("code", text)])
+    return table(["rank", *names, "architecture"], rows, caption="The best candidates")
+
+
+def _flat(data: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as dotted names and values.
+
+    Example:
+        >>> list(_flat({"a": {"b": 1}, "c": None}))
+        [('a.b', '1'), ('c', '–')]
+    """
+    for name, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            text = "–" if value is None or value in ("", {}, []) else str(value)
+            yield f"{prefix}{name}", text if len(text) <= 400 else text[:400] + "…"

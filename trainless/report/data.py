@@ -1,14 +1,10 @@
-"""Samples as they are shown: a trace of a signal, an image, slices of a volume.
-
-What is kept of a sample for a report is small, whatever its size: tiles of 8-bit pixels, or the least and the greatest
-value of every stretch of a signal. ``shown`` holds ``counts`` (parts × classes) or ``edges`` and ``counts`` of values,
-``examples`` with ``examples_y``, ``cases_x`` with ``cases`` (which test samples they are).
-"""
+"""The data: what was given, how it was split, and what it looks like."""
 
 from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +12,101 @@ import numpy.typing as npt
 
 from trainless.core.task import Part, Task
 from trainless.core.types import Bytes, Floats
-from trainless.report.chart import svg
-from trainless.report.markup import Markup, joined, short, tag
+from trainless.report.chart import WIDE, axes, bar, clipped, frame, legend, svg, words
+from trainless.report.contents import Contents, report_part
+from trainless.report.markup import Content, Markup, figure, joined, short, tag
+from trainless.report.page import drawn, grid
+from trainless.report.summary import inputs_in_words
 
 EXAMPLES, CASES, BINS = 10, 9, 24
 STRETCHES, LEADS, TILES, PIXELS = 400, 12, 5, 160
 _WIDE, _HIGH = 320.0, 120.0
+
+
+@report_part("design")
+def data_words(contents: Contents) -> Content:
+    """What the networks learnt from, and how it was split."""
+    task = contents.summary["task"]
+    samples = task["samples"]
+    deciding = {
+        "when to stop training": contents.summary["plan"]["recipe"]["keep"] == "best",
+        "which members to train later": contents.settings.get("learn", False),
+    }
+    what = " and ".join(name for name, so in deciding.items() if so)
+    split = (
+        f"Of the validation cases {task['stopping']:,} decided {what}; the other"
+        f" {task['calibration']:,} were kept from training, and the promises were made on them."
+        if task["stopping"]
+        else "The validation cases were kept from training, and the promises were made on them."
+    )
+    return tag(
+        "p",
+        f"The task {task['name']}: each case is {inputs_in_words(task['input_shape'])}. {samples['train']:,} cases were"
+        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {split} The test"
+        " cases chose nothing.",
+    )
+
+
+@report_part("design", "samples")
+def balance(contents: Contents) -> list[Content]:
+    """How many cases there are of what."""
+    shared = tag("p", "This page shows samples of these data: whoever has the page has them, too.")
+    counts = contents.shown["counts"].tolist()
+    key = legend([("thick c0", "training"), ("thick c5", "validation"), ("thick c1", "test")])
+    if not contents.classes:
+        drawing = Markup(values_balance_figure(counts, contents.shown["edges"].tolist()) + key)
+        words = "How the values are spread, in each part (of the first value, where many)."
+        return [shared, drawn("Values", drawing, words)]
+    names = contents.classes
+    more = f" The first 20 of {len(names)} classes are shown." if len(names) > 20 else ""
+    drawing = Markup(balance_figure(counts, names) + key)
+    return [shared, drawn("Classes", drawing, f"How many cases there are of each class, in each part.{more}")]
+
+
+@report_part("design", "samples")
+def examples(contents: Contents) -> list[Content]:
+    """A few samples of the training part."""
+    figures = []
+    for kept, y in zip(contents.shown["examples"], contents.shown["examples_y"], strict=True):
+        name = contents.classes[int(y)] if contents.classes else figure(float(y.reshape(-1)[0]))
+        figures.append(tag("figure", picture(kept, f"An example of {name}"), tag("figcaption", name)))
+    tiny = contents.shown["examples"].ndim == 5 and contents.shown["examples"].shape[1] == 1
+    size = ("tiny" if len(figures) > 5 else "few") if tiny else "small"
+    return [tag("h3", "Examples from the training part"), grid(*figures, size=size)]
+
+
+def balance_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
+    """Cases of each class in the training, validation and test part."""
+    shown = min(len(classes), 20)
+    width, left = WIDE, 16 + max(min(7.3 * len(name), 150.0) for name in classes[:shown])
+    row, top = 24.0, max(max(sum(part[place] for part in counts) for place in range(shown)), 1)
+    marks = []
+    for place in range(shown):
+        y, x = 4 + row * place, left
+        marks.append(words(left - 8, y + 9, clipped(classes[place], left - 12), anchor="end"))
+        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
+            size = (width - left - 70) * counts[part][place] / top
+            tip = f"{classes[place]}: {counts[part][place]:,} in the {name} part"
+            marks.append(bar(x, y, size, 18, shade, tip=tip))
+            x += size
+        marks.append(words(x + 8, y + 9, f"{sum(part[place] for part in counts):,}", anchor="start"))
+    return svg(width, 4 + row * shown, "Cases of each class in each part", *marks, class_="chart wide")
+
+
+def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float]) -> Markup:
+    """How the values are spread in the three parts."""
+    top = max([sum(part[place] for part in counts) for place in range(len(edges) - 1)] + [1])
+    plane = frame((edges[0], edges[-1]), (0.0, top * 1.06), x_title="value", y_title="cases", width=WIDE, height=260)
+    marks = []
+    for place in range(len(edges) - 1):
+        x, wide, done = plane.x(edges[place]), plane.x(edges[place + 1]) - plane.x(edges[place]), 0
+        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
+            count = counts[part][place]
+            tip = f"{figure(edges[place])} to {figure(edges[place + 1])}: {count} in the {name} part"
+            high = plane.y(done) - plane.y(done + count)
+            marks.append(bar(x + 0.5, plane.y(done + count), wide - 1, high, shade, tip=tip))
+            done += count
+    return svg(plane.width, plane.height, "Values in each part", axes(plane), *marks, class_="chart wide")
 
 
 def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Figures of training and of what was spent."""
+"""Training of the members, and what was spent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,52 @@ import numpy as np
 
 from trainless.core.arch import Arch, is_region
 from trainless.learn.checkpoint import Epoch
-from trainless.report.chart import WIDE, axes, bar, bounds, chart, clipped, dot, frame, line, svg, words
-from trainless.report.contents import Contents
-from trainless.report.markup import Markup, duration, figure, percent, tag
-from trainless.report.page import Section, drawn
+from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
+from trainless.report.contents import Contents, report_part
+from trainless.report.markup import Content, Markup, duration, figure, percent, tag
+from trainless.report.page import drawn
+from trainless.report.search import in_words, origins
+
+History = Sequence[Epoch]
+
+
+def _held(contents: Contents) -> tuple[Mapping[str, History], dict[str, str]]:
+    """Every member's epochs, those to compare with last, and its colour by what found it."""
+    names, shades = origins(contents), {}
+    for member in contents.summary["members"]:
+        method = member["search"].partition("-")[0]
+        shades[member["name"]] = colour(names.index(method)) if method in names else "cn"
+    order = sorted(shades, key=lambda name: shades[name] != "cn")
+    return {name: contents.histories[name] for name in order if name in contents.histories}, shades
+
+
+@report_part("design")
+def training_words(contents: Contents) -> list[Content]:
+    """What was trained and how, and which colour is which method."""
+    recipe, (held, shades) = contents.summary["plan"]["recipe"], _held(contents)
+    entries = [(colour(place), f"found by {in_words(name)}") for place, name in enumerate(origins(contents))]
+    if any(shade == "cn" for shade in shades.values()):
+        entries.append(("cn", "one architecture, to compare with"))
+    stop = f" Training stopped early after {recipe['patience']} epochs without gain." if recipe["patience"] else ""
+    text = (
+        f"{len(held)} networks were trained for up to {recipe['epochs']} epochs by the recipe {recipe['name']}"
+        f" ({recipe['summary']}).{stop}"
+    )
+    return [tag("p", text), legend(entries)]
+
+
+@report_part("design", beside=True)
+def losses(contents: Contents) -> Content:
+    """Losses while the members were trained."""
+    return drawn(
+        "Loss", loss_figure(*_held(contents)), "On validation cases; faint on training cases. Dots are the lowest."
+    )
+
+
+@report_part("design", beside=True)
+def accuracies(contents: Contents) -> Content:
+    """Accuracies while the members were trained."""
+    return drawn("Accuracy", accuracy_figure(*_held(contents)), "On the validation cases that decide when to stop.")
 
 
 def different(contents: Contents) -> int:
@@ -34,12 +76,13 @@ def instead_seconds(contents: Contents) -> float:
     return different(contents) * float(np.mean(held)) if held else 0.0
 
 
-def costs_section(contents: Contents) -> Section:
+@report_part("design")
+def costs(contents: Contents) -> list[Content]:
     """Time and evaluations."""
     spent, seconds = contents.summary["spent"], training_seconds(contents)
     single = sum(value for name, value in seconds.items() if name.startswith("single"))
     instead, count = instead_seconds(contents), different(contents)
-    costs = {
+    shown = {
         "judging candidates": (spent["search_seconds"], "c0"),
         "training the members": (sum(seconds.values()) - single, "c2"),
         **({"training the comparison": (single, "c1")} if single else {}),
@@ -47,28 +90,17 @@ def costs_section(contents: Contents) -> Section:
     }
     regions = sum(is_region(c) for one in contents.searches for c in one.candidates)
     also = f" {regions:,} of them were supernets of the pruning, which stand for many networks each." if regions else ""
-    return Section(
-        "costs",
-        "What was spent",
-        (
-            tag(
-                "p",
-                f"{spent['evaluations']:,} candidates were judged, {count:,} of them different networks.{also} The mean"
-                f" training of a member took {duration(float(np.mean(list(seconds.values()) or [0.0])))}.",
-            ),
-            drawn(
-                "Time",
-                costs_figure(costs),
-                f"The grey bar is an estimate, not a measurement: {count:,} different networks, each trained as long as"
-                " a member on average, on this machine. Who searches by training would stop poor candidates early and"
-                " pay less; who repeats each training, as tables of benchmarks do, would pay more. The times of"
-                " members that were trained side by side are added up.",
-            ),
-        ),
+    text = (
+        f"{spent['evaluations']:,} candidates were judged, {count:,} of them different networks.{also} The mean"
+        f" training of a member took {duration(float(np.mean(list(seconds.values()) or [0.0])))}."
     )
-
-
-History = Sequence[Epoch]
+    caption = (
+        f"The grey bar is an estimate, not a measurement: {count:,} different networks, each trained as long as"
+        " a member on average, on this machine. Who searches by training would stop poor candidates early and"
+        " pay less; who repeats each training, as tables of benchmarks do, would pay more. The times of"
+        " members that were trained side by side are added up."
+    )
+    return [tag("p", text), drawn("Time", costs_figure(shown), caption)]
 
 
 def loss_figure(histories: Mapping[str, History], shades: Mapping[str, str]) -> Markup:
@@ -140,37 +172,3 @@ def costs_figure(costs: Mapping[str, tuple[float, str]]) -> Markup:
         *marks,
         class_="chart wide",
     )
-
-
-def balance_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
-    """Cases of each class in the training, validation and test part."""
-    shown = min(len(classes), 20)
-    width, left = WIDE, 16 + max(min(7.3 * len(name), 150.0) for name in classes[:shown])
-    row, top = 24.0, max(max(sum(part[place] for part in counts) for place in range(shown)), 1)
-    marks = []
-    for place in range(shown):
-        y, x = 4 + row * place, left
-        marks.append(words(left - 8, y + 9, clipped(classes[place], left - 12), anchor="end"))
-        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
-            size = (width - left - 70) * counts[part][place] / top
-            tip = f"{classes[place]}: {counts[part][place]:,} in the {name} part"
-            marks.append(bar(x, y, size, 18, shade, tip=tip))
-            x += size
-        marks.append(words(x + 8, y + 9, f"{sum(part[place] for part in counts):,}", anchor="start"))
-    return svg(width, 4 + row * shown, "Cases of each class in each part", *marks, class_="chart wide")
-
-
-def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float]) -> Markup:
-    """How the values are spread in the three parts."""
-    top = max([sum(part[place] for part in counts) for place in range(len(edges) - 1)] + [1])
-    plane = frame((edges[0], edges[-1]), (0.0, top * 1.06), x_title="value", y_title="cases", width=WIDE, height=260)
-    marks = []
-    for place in range(len(edges) - 1):
-        x, wide, done = plane.x(edges[place]), plane.x(edges[place + 1]) - plane.x(edges[place]), 0
-        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
-            count = counts[part][place]
-            tip = f"{figure(edges[place])} to {figure(edges[place + 1])}: {count} in the {name} part"
-            high = plane.y(done) - plane.y(done + count)
-            marks.append(bar(x + 0.5, plane.y(done + count), wide - 1, high, shade, tip=tip))
-            done += count
-    return svg(plane.width, plane.height, "Values in each part", axes(plane), *marks, class_="chart wide")
