@@ -12,7 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
 from trainless.rankings import Lexicographic, LogSum, RankProduct, RankSum
-from trainless.runs.signals import Columns, Pointwise, Relative, Whole, scores_of, signal_for
+from trainless.runs.signals import Pointwise, Relative, SeveralColumns, Whole, scores_of, signal_for
 from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key, failed, guarded
 from trainless.scoring.request import select
 from trainless.spaces.nb201 import NasBench201
@@ -38,7 +38,7 @@ def test_one_proxy_is_told_with_its_sign() -> None:
 
 def test_several_proxies_are_columns_and_stand_by_their_ranks() -> None:
     signal = signal_for(None, UP)
-    assert isinstance(signal, Columns)
+    assert isinstance(signal, SeveralColumns)
     rows = [signal.tell(place, row) for place, row in enumerate(ROWS)]
     assert rows[0] == {"a": 1.0, "b": -5.0}
     # a: 3, 0, 2, 0 candidates are better; b: 2, 1, 3 (failed), 0

@@ -80,29 +80,6 @@ def read_ending(text: str) -> Ending | None:
     return None if word is None else Ending(word, str(found.get("reason", ""))[:400])
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A run folder and its configuration."""
-
-    path: Path
-    configuration: Json
-
-    @property
-    def store(self) -> Path:
-        """Every score."""
-        return self.path / STORE
-
-    @property
-    def trajectory(self) -> Path:
-        """Every step."""
-        return self.path / TRAJECTORY
-
-    @property
-    def leaderboard(self) -> Path:
-        """The candidates in their order."""
-        return self.path / LEADERBOARD
-
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep a folder, which is made where there is none, to this process; the lock goes with the process.
@@ -135,8 +112,8 @@ def _require_own(folder: Path) -> None:
             raise InputError(f"{folder} holds {strange[0]!r} and no run: give an empty or new folder with --out")
 
 
-def open_folder(path: Path, asked: Json, budget: Json) -> Folder:
-    """Start a run in a locked folder, or resume the one that is there.
+def open_folder(path: Path, asked: Json, budget: Json) -> Json:
+    """Start a run in a locked folder, or resume the one that is there; returns its configuration.
 
     Args:
         path: The folder.
@@ -151,7 +128,7 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Folder:
     configuration = {"format": FORMAT, "environment": environment(), **(present or {}), **settings, "budget": budget}
     if configuration != present:
         write_json(path / CONFIGURATION, configuration, indent=2)
-    return Folder(path, configuration)
+    return configuration
 
 
 def _settled(path: Path, asked: Json, present: Json | None) -> Json:

@@ -14,7 +14,6 @@ import numpy as np
 
 from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
-from trainless.core.scores import Scores
 from trainless.runs.loop import Loop
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Space
@@ -56,8 +55,8 @@ def leaderboard(
     proposals = list(top.values())
     outcomes = [loop.known[proposal] for proposal in proposals]
     texts = [space.format(proposal.arch) for proposal in proposals]
-    scores = _scores(texts, [outcome.values for outcome in outcomes], higher_is_better)
-    standing = loop.signal.standing(scores)
+    values = [outcome.values for outcome in outcomes]
+    standing = loop.signal.standing(scores_of(dict(zip(texts, values, strict=True)), higher_is_better))
     standing = np.where(np.isnan(standing), -np.inf, standing)
     fidelities = np.array([proposal.fidelity for proposal in proposals])
     order = np.lexsort((np.arange(len(proposals)), -standing, -fidelities)).tolist()
@@ -73,10 +72,6 @@ def leaderboard(
         )
         for rank, place in enumerate(order, start=1)
     ]
-
-
-def _scores(texts: Sequence[str], values: Sequence[Mapping[str, float]], higher: Mapping[str, bool]) -> Scores:
-    return scores_of(dict(zip(texts, values, strict=True)), higher)
 
 
 def require_scored(loop: Loop, table: Path | None) -> None:

@@ -12,12 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 from trainless.core.errors import InputError
+from trainless.runs.folder import LOCK
 
 SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"
 PLAN, SUMMARY, PREDICTIONS, RESULT = "plan.json", "summary.json", "predictions.npz", "result.json"
 SEARCHES, MEMBERS = "searches", "members"
 REPORT, SHOWN = "report.html", "shown.npz"
-LOCK = "lock"
 _LOCKS = Path("/proc/locks")
 
 

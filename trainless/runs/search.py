@@ -22,6 +22,7 @@ from trainless.rankings import Ranking
 from trainless.runs.folder import (
     CONFIGURATION,
     ENDING,
+    LEADERBOARD,
     STORE,
     TRAJECTORY,
     Ending,
@@ -36,7 +37,7 @@ from trainless.runs.loop import End, Loop, Scorer, drive
 from trainless.runs.settings import SearchCallbacks, SearchSettings
 from trainless.runs.setup import SearchSetup, open_search
 from trainless.runs.stored import Shared
-from trainless.runs.trajectory import Writer, fork, read, read_only, replay
+from trainless.runs.trajectory import Writer, fork, read, replay
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Spent
 from trainless.spaces.protocol import Space
@@ -143,22 +144,22 @@ def search(
             ahead = 1 if asked.workers == 1 else AHEAD * asked.workers
         with shared.refusing(fresh) if shared else nullcontext():
             described = {**setup.described(), "ahead": ahead, "parent": setup.parent}
-            folder = open_folder(path, described, asdict(budget))
+            configuration = open_folder(path, described, asdict(budget))
         if shared:
             shared.settle()
         if store is None:
-            store = stack.enter_context(store_at(folder.store))
+            store = stack.enter_context(store_at(path / STORE))
         measure = stack.enter_context(closing(setup.measure_at(store.url)))
-        loop, costs = setup.loop(measure, store, int(folder.configuration["ahead"]), callbacks.tried)
-        with undamaged(folder.trajectory, "give another folder with --out"):
-            replay(loop, read(folder.trajectory))
+        loop, costs = setup.loop(measure, store, int(configuration["ahead"]), callbacks.tried)
+        with undamaged(path / TRAJECTORY, "give another folder with --out"):
+            replay(loop, read(path / TRAJECTORY, mend=True))
 
         def publish(ending: Ending, to: Shared | None, also: Sequence[Proposal] = ()) -> list[Place]:
             """What this session came to and how it ended, here and in the store."""
             places = leaderboard(loop, setup.space, measure.higher_is_better, costs, also)
             if to:
                 to.publish(to_csv(places), ending)
-            write_atomic(folder.leaderboard, to_csv(places))
+            write_atomic(path / LEADERBOARD, to_csv(places))
             write_atomic(path / ENDING, ending.to_json() + "\n")
             return places
 
@@ -166,7 +167,7 @@ def search(
         executor = executor_for(measure, engine)
         (path / ENDING).unlink(missing_ok=True)
         try:
-            with Writer(folder.trajectory, loop, *([shared.write] if shared else [])) as writer:
+            with Writer(path / TRAJECTORY, loop, *([shared.write] if shared else [])) as writer:
                 end = drive(
                     loop,
                     executor,
@@ -183,7 +184,7 @@ def search(
                 publish(ending_by(error), None if isinstance(error, StoreError) else shared)
             raise
         places = publish(Ending(end), shared, final)
-        require_scored(loop, None if out is None else folder.leaderboard)
+        require_scored(loop, None if out is None else path / LEADERBOARD)
         best = loop.measured(Proposal(loop.searcher.best())).arch
         return Found(best, places, end, loop.spent, loop.steps, None if out is None else path)
 
@@ -218,6 +219,9 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
                 f"{source} is a run with {name}={configuration[name]!r}, and {name}={value!r} was asked for: a fork"
                 " changes the seed alone"
             )
+    lines = read(source / TRAJECTORY)
+    if not lines:
+        raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
     if not asked.store and (source / STORE).exists():  # also while the parent is running
         with closing(sqlite3.connect(source / STORE)) as old, closing(sqlite3.connect(path / STORE)) as new:
             old.backup(new)
@@ -226,5 +230,5 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
             with SqliteStore(source / STORE) as parents:
                 merge(parents, store)
         loop, _ = child.loop(measure, store, ahead)
-        write_atomic(path / TRAJECTORY, fork(loop, read_only(source), asked.step, asked.seed))
+        write_atomic(path / TRAJECTORY, fork(loop, lines, asked.step, asked.seed))
     return child, ahead

@@ -59,14 +59,12 @@ class Pointwise:
         return {self._name: value}
 
     def standing(self, scores: Scores) -> Floats:
-        """The values themselves."""
         if isinstance(self._what, str):
             column = scores.column(self._what)
             return column if self._directions[self._what] else -column
         return self._what(scores)
 
     def best(self) -> tuple[Hashable, float]:
-        """The highest value so far."""
         return self._best
 
 
@@ -93,7 +91,6 @@ class Relative:
         self._name = name or "ranking"
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
-        """The present rank of the candidate."""
         if key not in self._places:
             self._places[key] = len(self._places)
             value = self._seen.add(values)
@@ -109,11 +106,9 @@ class Relative:
         return value + parts * math.log(seen / (seen + 1))
 
     def standing(self, scores: Scores) -> Floats:
-        """The ranking of the whole table."""
         return self._ranking(scores)
 
     def best(self) -> tuple[Hashable, float]:
-        """The first of the best now."""
         if not self._places:
             return None, math.nan
         values = self._seen.values()
@@ -135,16 +130,13 @@ class Whole:
         self._seen: dict[Hashable, Values] = {}
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
-        """The present value of the candidate."""
         self._seen.setdefault(key, dict(values))
         return {self._name: float(self._now()[list(self._seen).index(key)])}
 
     def standing(self, scores: Scores) -> Floats:
-        """The ranking of the whole table."""
         return self._ranking(scores)
 
     def best(self) -> tuple[Hashable, float]:
-        """The first of the best now."""
         if not self._seen:
             return None, math.nan
         values = self._now()
@@ -155,7 +147,7 @@ class Whole:
         return self._ranking(_table(list(self._seen.values()), self._directions))
 
 
-class Columns:
+class SeveralColumns:
     """Several values at once, each turned so that higher is better.
 
     Args:
@@ -163,7 +155,7 @@ class Columns:
         order: The signal of the final order; the sum of the columns' ranks by default.
 
     Example:
-        >>> signal = Columns({"ntk_condition": False, "linear_regions": True})
+        >>> signal = SeveralColumns({"ntk_condition": False, "linear_regions": True})
         >>> signal.tell("a", {"ntk_condition": 12.0, "linear_regions": 40.0})
         {'ntk_condition': -12.0, 'linear_regions': 40.0}
     """
@@ -173,16 +165,13 @@ class Columns:
         self._order = order or Relative(RankSum(tuple(self._directions)), self._directions)
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
-        """The signed values."""
         self._order.tell(key, values)
         return {name: values[name] if up else -values[name] for name, up in self._directions.items()}
 
     def standing(self, scores: Scores) -> Floats:
-        """As the signal of the order has it."""
         return self._order.standing(scores)
 
     def best(self) -> tuple[Hashable, float]:
-        """As the signal of the order has it."""
         return self._order.best()
 
 
@@ -204,7 +193,7 @@ def signal_for(
     if ranking is None:
         if len(higher_is_better) == 1:
             return Pointwise(next(iter(higher_is_better)), higher_is_better)
-        return Columns(higher_is_better)
+        return SeveralColumns(higher_is_better)
     missing = [proxy for proxy in ranking.proxies if proxy not in higher_is_better]
     if missing:
         raise InputError(
@@ -217,7 +206,7 @@ def signal_for(
         signal = Relative(ranking, higher_is_better, name)
     else:
         signal = Whole(ranking, higher_is_better, name)
-    return Columns(_directions(ranking, higher_is_better), signal) if columns else signal
+    return SeveralColumns(_directions(ranking, higher_is_better), signal) if columns else signal
 
 
 def _directions(ranking: Ranking, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:

@@ -9,17 +9,13 @@ replayed, which gives the state after any step (:func:`states`).
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from trainless.core.errors import InputError
 from trainless.core.files import numbers, unnumber, unnumbers
 from trainless.core.types import Json
-from trainless.runs.folder import TRAJECTORY
 from trainless.runs.loop import Loop, Step, plain, proposal_of
 from trainless.scoring.measures import Outcome
 from trainless.searchers.searcher import reseeded
@@ -55,9 +51,7 @@ class Writer:
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._file.close()
 
     def write(self, step: Step) -> None:
@@ -121,13 +115,13 @@ def state_line(number: int, state: Json) -> str:
     return f'{_STATE}{json.dumps(state, allow_nan=False)}, "step": {number}}}\n'
 
 
-def read(path: Path) -> list[Line]:
-    """The whole lines of a trajectory, in order; a line that a crash cut off is removed from the file."""
+def read(path: Path, *, mend: bool = False) -> list[Line]:
+    """The whole lines of a trajectory, in order; to ``mend`` removes a line that a crash cut off from the file."""
     if not path.exists():
         return []
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
-    if whole != text:
+    if mend and whole != text:
         with path.open("r+") as file:
             file.truncate(len(whole.encode()))
     lines = []
@@ -193,13 +187,3 @@ def fork(loop: Loop, lines: list[Line], step: int, seed: int) -> str:
     child["searcher"] = reseeded(child["searcher"], seed)
     kept = [json.dumps(line.step, allow_nan=False) + "\n" for line in lines if line.step and line.number <= step]
     return "".join(kept) + state_line(step, child)
-
-
-def read_only(source: Path) -> list[Line]:
-    """The lines of another run's trajectory, which is left as it is."""
-    with tempfile.TemporaryDirectory() as aside:
-        copy = Path(aside) / TRAJECTORY
-        if not (source / TRAJECTORY).exists():
-            raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
-        shutil.copyfile(source / TRAJECTORY, copy)
-        return list(read(copy))
