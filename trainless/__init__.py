@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
     from trainless.runs.search import Found, search
+    from trainless.runs.settings import SearchCallbacks, SearchSettings
     from trainless.scoring.evaluate import score
     from trainless.spaces import space
     from trainless.spaces.protocol import Space
@@ -41,6 +42,8 @@ __all__ = [
     "Record",
     "Region",
     "Scores",
+    "SearchCallbacks",
+    "SearchSettings",
     "Setting",
     "Space",
     "SqliteStore",
@@ -88,6 +91,7 @@ _HOME = {
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
     "designs.pipeline": ("Designed", "design", "designed"),
     "runs.search": ("Found", "search"),
+    "runs.settings": ("SearchCallbacks", "SearchSettings"),
     "spaces": ("space",),
     "spaces.protocol": ("Space",),
     "tasks": ("task",),

@@ -11,9 +11,10 @@ from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
+from trainless.execution.engine import guarded
 from trainless.rankings import Lexicographic, LogSum, RankProduct, RankSum
 from trainless.runs.signals import Pointwise, Relative, SeveralColumns, Whole, scores_of, signal_for
-from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key, failed, guarded
+from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key
 from trainless.scoring.request import select
 from trainless.spaces.nb201 import NasBench201
 from trainless.store import SqliteStore
@@ -189,7 +190,7 @@ def test_whatever_goes_wrong_has_a_reason() -> None:
     measure = ByFunction("accuracy", broken, SPACE)
     outcome = guarded(measure, Proposal((1,) * 6))
     assert outcome.failures == {"accuracy": "ZeroDivisionError: no way"}
-    assert failed(measure, "why").failures == {"accuracy": "why"}
+    assert measure.failed("why").failures == {"accuracy": "why"}
 
 
 def test_scores_of_carries_reasons() -> None:

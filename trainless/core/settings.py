@@ -81,10 +81,13 @@ def setting(
 
 
 def options_of(settings: type[Any]) -> list[Option]:
-    """The options of a settings class: its fields that were made by :func:`setting`, in their order."""
+    """The options of a settings class: its fields that were made by :func:`setting`, its own before its bases'."""
+    homes = {
+        name: place for place, home in enumerate(settings.__mro__) for name in vars(home).get("__annotations__", {})
+    }
     return [
         dataclasses.replace(option, field=field.name, flag=option.flag or f"--{field.name.replace('_', '-')}")
-        for field in dataclasses.fields(settings)
+        for field in sorted(dataclasses.fields(settings), key=lambda field: homes[field.name])
         if (option := field.metadata.get(_OPTION)) is not None
     ]
 

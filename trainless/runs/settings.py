@@ -34,6 +34,10 @@ def _arguments(text: str) -> dict[str, Any]:
     return parse_arguments(text, "--searcher-args", "population=64,tournament=8")
 
 
+def _or_none(number: int) -> int | None:
+    return number or None
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Names with commas between them.
 
@@ -106,29 +110,19 @@ class ExecutionSettings:
 class SearchSettings(LimitSettings, ExecutionSettings):
     """Everything about a search but its task, its space and its folder.
 
-    A run that is resumed must have the same settings, but for its budgets and for where it is executed.
+    A run that is resumed must have the same settings, but for its budgets and for where it is executed. Of several
+    proxies without a ranking all are told as columns, to searchers that take them (evolution, history_evolution,
+    teg_reinforce, prune, nsga2). A ranking's proxies are scored too; searchers that rank by themselves are told those
+    as columns: ``prune``, ``history_evolution`` with a product of ranks (AZ-NAS) and ``evolution`` with a sum of ranks
+    (TEG-NAS). A run is kept in its store, too, so that any machine can resume it.
 
     Args:
-        searcher: A registered name, or whatever makes a searcher from a space, ``seed`` and ``feasible``.
-        searcher_args: Parameters of the searcher.
-        proxies: What to score. One is the signal itself; of several, without a ranking, all are told as columns, for
-            searchers that take them (evolution, history_evolution, teg_reinforce, prune, nsga2).
-        ranking: A ranking over everything seen as the signal; its proxies are scored too. Searchers that rank by
-            themselves are told its proxies as columns: ``prune``, ``history_evolution`` with a product of ranks
-            (AZ-NAS) and ``evolution`` with a sum of ranks (TEG-NAS).
-        measure: Anything else that measures a proposal, such as real training or a table.
+        searcher: May be whatever makes a searcher from a space, ``seed`` and ``feasible``.
+        measure: Anything else than proxies that measures a proposal, such as real training or a table.
         costs: Costs of your own by name, such as a table's latency or energy.
-        evaluations: How many candidates to tell, twins included; None for no such limit.
-        time: Wall time in seconds, or text such as ``"10m"``; what earlier sessions of the run took counts.
-        simulated: Seconds that a table says training takes.
-        seed: The seed of the searcher and of the scores.
-        init: ``"own"``, ``"kaiming"`` or ``"paper"``, as in :func:`trainless.score`.
-        ahead: How many single proposals are in flight at a time; four for each worker by default, so that hardly one
-            waits for a slow neighbour's candidate to be told first, and 1 with one worker.
-        store: A store to share scores with other runs and machines. The run itself is kept there too, so that any
-            machine can resume it. By default the folder has its own.
-        name: What the run is called in that store; the folder's name by default.
-        fork: A run folder: begin as that run was after ``step``, with the randomness of ``seed``.
+        simulated: The most seconds that a table says training takes.
+        ahead: With four proposals for each worker hardly one waits for a slow neighbour's candidate to be told first.
+        name: What the run is called in its store; the folder's name by default.
     """
 
     searcher: str | Callable[..., Searcher] = setting("evolution", "The search method (trainless list searchers).")
@@ -146,15 +140,23 @@ class SearchSettings(LimitSettings, ExecutionSettings):
         (), "Costs to lower as well, such as flops,latency (for nsga2).", kind=str, read=names_in
     )
     evaluations: int | None = setting(
-        None, "How many candidates to evaluate; 0 for no such limit.", kind=int, least=0, read=lambda n: n or None
+        None,
+        "How many candidates to evaluate, twins included; 0 for no such limit.",
+        kind=int,
+        least=0,
+        read=_or_none,
     )
-    time: float | str | None = setting(None, "The wall time of the search, such as 90s, 10m or 2h.")
+    time: float | str | None = setting(None, "The wall time of all sessions together, such as 90s, 10m or 2h.")
     simulated: float | str | None = None
-    seed: int = setting(0, "The seed of everything.", least=0)
+    seed: int = setting(0, "The seed of the search method and of the scores.", least=0)
     init: str = setting("own", "The weights: own are PyTorch's; kaiming; paper is each proxy's published setting.")
     batch: int = setting(0, "Samples per batch; 0 for 64, or the paper's number.", least=0)
     ahead: int | None = setting(
-        None, "Single proposals in flight; 0 for four per worker.", kind=int, least=0, read=lambda n: n or None
+        None,
+        "Single proposals in flight; 0 for four per worker, or 1 with one.",
+        kind=int,
+        least=0,
+        read=_or_none,
     )
     name: str = ""
     fork: str | Path = setting("", "Begin as this run was after --step, with --seed.", metavar="RUN")
