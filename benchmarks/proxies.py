@@ -39,7 +39,6 @@ from trainless.execution.limits import keep_warm
 from trainless.probe.points import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies import registry
-from trainless.proxies.papers import BASELINE, OWN, PAPERS
 from trainless.rankings import registry as rankings
 from trainless.scoring.batches import BatchSource
 from trainless.scoring.subjects import CELL_TARGET
@@ -143,7 +142,7 @@ USUAL = tuple(name for name in NETWORKS if name != "tiny")
 # --- measures ---------------------------------------------------------------------------------------------------
 def measures() -> dict[str, tuple[Part, ...]]:
     """What is measured by name: each proxy alone, those that share most of their work, and all of them."""
-    names = [name for name in registry.names() if registry[name].paper in (BASELINE, OWN, *PAPERS)]
+    names = [name for name in registry.names() if registry[name].fn.__module__.startswith("trainless.")]
     groups = {
         "grad_norm + snip + plain + fisher": ("grad_norm", "snip", "plain", "fisher"),
         "expressivity + progressivity + trainability": ("expressivity", "progressivity", "trainability"),

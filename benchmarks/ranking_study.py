@@ -48,7 +48,8 @@ BEFORE = Consensus(
     (
         *("flops", "layers", "synflow", "meco", "expressivity", "swap", "jacov", "isolated_jacov"),
         *("layer_entropy", "trainability", "loss_ntk"),
-    )
+    ),
+    together=(),
 )
 """What decision 8 had chosen."""
 
@@ -272,11 +273,11 @@ def _ablation(population: Population) -> dict[str, float]:
     }
     made["all heard"] = replace(ours, agreement=-1.0)
     made["no aspects"] = replace(ours, together=())
-    made["trainability for isometry"] = Consensus(
-        tuple("trainability" if part == "isometry" else part for part in ours.parts),
-        tuple(tuple("trainability" if part == "isometry" else part for part in aspect) for aspect in ours.together),
+    made["trainability for isometry"] = replace(
+        ours, parts=tuple("trainability" if part == "isometry" else part for part in ours.parts)
     )
-    made["loss_ntk too"] = replace(ours, parts=(*ours.parts, "loss_ntk"))
+    alone = (("meco", "expressivity", "swap"), ("layer_entropy", "isometry"))  # the ranking's own, so that it stays so
+    made["loss_ntk too"] = replace(ours, parts=(*ours.parts, "loss_ntk"), together=alone)
     found = {name: value(ranking, population) for name, ranking in made.items()}
     return {
         name: math.nan if values is None else judged(values, population, 2)["spearman"]

@@ -12,13 +12,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trainless.proxies import Proxy, registry
-from trainless.proxies.papers import BASELINE, OWN, PAPERS, cite
+from trainless.proxies import Paper, Proxy, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "proxies.md"
 RESULTS = ROOT / "benchmarks" / "results" / "proxies.json"
 MEMORY_NETWORK = "resnet50"
+GRAF = Paper(
+    ("Kadlecová", "Lukasik", "Pilát", "Vidnerová", "Safari", "Neruda", "Hutter"),
+    "Surprisingly Strong Performance Prediction with Neural Graph Features",
+    "ICML",
+    2024,
+)
 
 INTRODUCTION = """\
 # Proxies
@@ -44,23 +49,29 @@ def page(results: dict[str, Any] | None) -> str:
     Args:
         results: What ``benchmarks/proxies.py`` wrote; None where it has not been run.
     """
-    proxies = _ours()
+    proxies = shipped()
     parts = [INTRODUCTION, _overview(proxies), _costs(results)]
     parts += [_entry(proxy, results) for proxy in proxies]
     parts += [_structure(), _references(proxies)]
     return "\n".join(part for part in parts if part)
 
 
-def _ours() -> list[Proxy]:
-    """The proxies of known papers by name; those that others registered are documented elsewhere."""
+def shipped() -> list[Proxy]:
+    """The proxies of this package by name; those that others registered are documented elsewhere."""
     found = (registry[name] for name in registry.names())
-    return [proxy for proxy in found if proxy.paper in (BASELINE, OWN, *PAPERS)]
+    return [proxy for proxy in found if proxy.fn.__module__.startswith("trainless.proxies.") and proxy.aspect]
+
+
+def papers(proxies: list[Proxy]) -> list[Paper]:
+    """The publications behind proxies, and that of the structural features, by their first author and year."""
+    found = {GRAF, *(proxy.paper for proxy in proxies if isinstance(proxy.paper, Paper))}
+    return sorted(found, key=lambda paper: (paper.authors, paper.year, paper.title))
 
 
 def _overview(proxies: list[Proxy]) -> str:
     lines = ["| proxy | meaning | better | needs | paper |", "| --- | --- | --- | --- | --- |"]
     for proxy in proxies:
-        cells = (f"[`{proxy.name}`](#{proxy.name})", proxy.summary, _better(proxy), _needs(proxy), cite(proxy.paper))
+        cells = (f"[`{proxy.name}`](#{proxy.name})", proxy.summary, _better(proxy), _needs(proxy), str(proxy.paper))
         lines.append(_row(cells))
     return "\n".join(lines) + "\n"
 
@@ -80,7 +91,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 def _entry(proxy: Proxy, results: dict[str, Any] | None) -> str:
     facts = [
-        f"{_better(proxy).capitalize()} is better; needs {_needs(proxy)}; {_cited(proxy.paper)}.",
+        f"{_better(proxy).capitalize()} is better; needs {_needs(proxy)}; {cited(proxy.paper)}.",
         f"Setting: {proxy.setting.describe()}.",
         _cost_sentence(proxy.name, results),
     ]
@@ -95,8 +106,9 @@ def _entry(proxy: Proxy, results: dict[str, Any] | None) -> str:
     return "\n".join(text)
 
 
-def _cited(key: str) -> str:
-    return "a baseline that no paper proposed" if key == BASELINE else f"[{cite(key)}](#references)"
+def cited(paper: Paper | str) -> str:
+    """A link to a publication in the list of references."""
+    return "a baseline that no paper proposed" if paper == "baseline" else f"[{paper}](#references)"
 
 
 def _formula(proxy: Proxy) -> str:
@@ -179,20 +191,15 @@ def _structure() -> str:
     summary = (inspect.getdoc(structure.features) or "").partition("\n")[0]
     return (
         "## Structure\n\n"
-        f"`trainless.spaces.structure.features(space, arch)` ({_cited('kadlecova2024graf')}). {summary} They need no"
+        f"`trainless.spaces.structure.features(space, arch)` ({cited(GRAF)}). {summary} They need no"
         " network, and are features for a fitted ranking and not proxies: they have no direction.\n"
     )
 
 
 def _references(proxies: list[Proxy]) -> str:
-    used = {proxy.paper for proxy in proxies} | {"kadlecova2024graf"}
     lines = ["## References\n", "| short | reference |", "| --- | --- |"]
-    lines += [_row((str(paper), paper.reference)) for key, paper in PAPERS.items() if key in used]
+    lines += [_row((str(paper), paper.reference)) for paper in papers(proxies)]
     return "\n".join(lines) + "\n"
-
-
-def _size(network: dict[str, Any]) -> str:
-    return "×".join(map(str, network["input_shape"]))
 
 
 def read_results(path: Path = RESULTS) -> dict[str, Any] | None:

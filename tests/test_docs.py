@@ -10,9 +10,8 @@ import pytest
 
 import trainless.proxies
 from benchmarks import render_clinical
-from benchmarks.render_proxies import PAGE, page, read_results
-from trainless.proxies import registry
-from trainless.proxies.papers import BASELINE, OWN, PAPERS, cite
+from benchmarks.render_proxies import PAGE, cited, page, papers, read_results, shipped
+from trainless.proxies import Paper, registry
 
 HOME = Path(trainless.proxies.__file__).parent
 DEFINED = re.findall(
@@ -56,7 +55,8 @@ def test_every_proxy_has_a_formula_a_paper_and_documented_options(name: str) -> 
     assert proxy.summary in entry
     assert proxy.setting.describe() in entry
     assert ("Higher" if proxy.higher_is_better else "Lower") + " is better" in entry
-    assert proxy.paper in (BASELINE, OWN, *PAPERS), f"add {proxy.paper} to trainless/proxies/papers.py"
+    assert isinstance(proxy.paper, Paper) or proxy.paper in ("baseline", "trainless")
+    assert proxy.aspect, f"{name} does not say what it looks at"
     formula = entry.split("- Setting:")[1].split("\n", 1)[1].strip().split("\n")[0]
     assert formula, f"{name} has no formula below the first line of its docstring"
     assert not formula.startswith("**"), f"{name} has no formula below the first line of its docstring"
@@ -76,7 +76,7 @@ def test_costs_are_shown_where_they_were_measured() -> None:
 
 def test_every_paper_is_used_and_every_row_is_whole() -> None:
     text = page(None)
-    for paper in PAPERS.values():
+    for paper in papers(shipped()):
         assert paper.reference in text
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert len(tables) == 2
@@ -85,5 +85,5 @@ def test_every_paper_is_used_and_every_row_is_whole() -> None:
         assert len(widths) == 1
 
 
-def test_a_key_of_somebody_elses_proxy_stands_for_itself() -> None:
-    assert cite("nobody1999") == "nobody1999"
+def test_words_on_where_a_proxy_comes_from_stand_for_themselves() -> None:
+    assert cited("nobody1999") == "[nobody1999](#references)"

@@ -11,7 +11,8 @@ ROWS = (
     {"core"},
     {"spaces", "tasks", "store", "execution"},
     {"probe"},  # its counts are the spaces' counts
-    {"proxies", "rankings"},
+    {"proxies"},
+    {"rankings"},  # what a proxy looks at and its scale are the proxy's own
     {"searchers"},
     {"scoring"},
     {"learn"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from trainless.core.errors import UnknownName
@@ -54,65 +55,25 @@ def describe(kind: str, name: str) -> str:
     if kind == "spaces" and name in SPACES:
         return SPACES[name]
     if kind == "proxies":
-        from trainless.proxies.papers import cite
-
         arrow = "higher" if value.higher_is_better else "lower"
-        return f"{value.summary} ({arrow} is better; {cite(value.paper)})"
+        return f"{value.summary} ({arrow} is better; {value.paper})"
     documented = value.func if isinstance(value, functools.partial) else value
     summary = (inspect.getdoc(documented) or "").partition("\n")[0]
     return f"{summary} Of: {', '.join(value.proxies)}." if kind == "rankings" else summary
 
 
-def list_proxies(pattern: str = "*") -> list[str]:
-    """Names of the proxies that match a pattern.
+def _lister(kind: str) -> Callable[..., list[str]]:
+    def names(pattern: str = "*") -> list[str]:
+        return registry_of(kind).names(pattern)
 
-    Example:
-        >>> list_proxies("grad_*")
-        ['grad_norm']
-    """
-    return registry_of("proxies").names(pattern)
-
-
-def list_rankings(pattern: str = "*") -> list[str]:
-    """Names of the rankings that match a pattern."""
-    return registry_of("rankings").names(pattern)
+    names.__name__ = names.__qualname__ = f"list_{kind}"
+    names.__doc__ = f"Names of the {kind} that match a pattern, such as ``list_{kind}('n*')``."
+    return names
 
 
-def list_searchers(pattern: str = "*") -> list[str]:
-    """Names of the search methods that match a pattern.
-
-    Example:
-        >>> list_searchers("rand*")
-        ['random']
-    """
-    return registry_of("searchers").names(pattern)
-
-
-def list_spaces(pattern: str = "*") -> list[str]:
-    """Names of the search spaces that match a pattern.
-
-    Example:
-        >>> list_spaces("nb201")
-        ['nb201']
-    """
-    return registry_of("spaces").names(pattern)
-
-
-def list_tables(pattern: str = "*") -> list[str]:
-    """Names of the tabular benchmarks that match a pattern.
-
-    Example:
-        >>> list_tables("nb201")
-        ['nb201']
-    """
-    return registry_of("tables").names(pattern)
-
-
-def list_tasks(pattern: str = "*") -> list[str]:
-    """Names of the tasks that match a pattern.
-
-    Example:
-        >>> list_tasks("dig*")
-        ['digits']
-    """
-    return registry_of("tasks").names(pattern)
+list_proxies = _lister("proxies")
+list_rankings = _lister("rankings")
+list_searchers = _lister("searchers")
+list_spaces = _lister("spaces")
+list_tables = _lister("tables")
+list_tasks = _lister("tasks")

@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record, Scores
+from trainless.proxies import registry as proxies
 from trainless.rankings import (
     Consensus,
     Incremental,
@@ -29,7 +30,7 @@ from trainless.rankings import (
     vkdnw_single,
 )
 from trainless.rankings.incremental import Sorted
-from trainless.rankings.ranking import coverage
+from trainless.rankings.ranking import coverage, is_logarithm
 
 DOWN = {"ntk_condition", "ntk_mse", "length"}
 
@@ -314,3 +315,17 @@ def test_consensus_one_at_a_time_ends_where_all_at_once_does() -> None:
     whole = ranked(table({name: rows[:, place].tolist() for place, name in enumerate("abcd")}))
     assert seen.values() == pytest.approx(whole)
     assert [seen.value(index) for index in range(300)] == pytest.approx(whole.tolist())
+
+
+def test_aspects_and_scales_are_the_proxies_own() -> None:
+    ours = ranking("trainless")
+    assert isinstance(ours, Consensus)
+    aspects = dict(zip(map(str, ours.parts), ours._aspects, strict=True))
+    together = [{name for name, own in aspects.items() if own == aspect} for aspect in dict.fromkeys(aspects.values())]
+    assert [names for names in together if len(names) > 1] == [
+        {"meco", "expressivity", "swap"},
+        {"layer_entropy", "isometry"},
+    ]
+    assert [name for name in proxies.names() if is_logarithm(name)] == ["loss_synflow", "synflow"]
+    assert is_logarithm("synflow/norm=batch")
+    assert not is_logarithm("nobody's")

@@ -211,7 +211,7 @@ def _merged(
     described = {
         name: {
             "higher_is_better": registry[name].higher_is_better,
-            "paper": registry[name].paper,
+            "paper": str(registry[name].paper),
             "version": registry[name].version,
             "setting": setting_for(registry[name], init_named(plan.init), data).describe(),
         }

@@ -1,5 +1,71 @@
-"""Looking at one network at one point: its weights, inputs, norm mode and seed."""
+"""Looking at one network at one point: its weights, inputs, norm mode and seed.
 
+A proxy of one's own finds here the probe, the quantities that proxies share on it, and the points to move it to.
+"""
+
+from trainless.probe.counts import network_counts
+from trainless.probe.kernels import condition, kernel, sample_statistics, spectrum
+from trainless.probe.norms import Norm
+from trainless.probe.patterns import activation_patterns
+from trainless.probe.per_sample import loss_cotangent, stream
+from trainless.probe.points import (
+    Constant,
+    Crops,
+    Double,
+    First,
+    Gaussian,
+    Kaiming,
+    Magnitude,
+    Noise,
+    Ones,
+    Own,
+    RealData,
+    Uniform,
+)
 from trainless.probe.probe import Probe, quantity
+from trainless.probe.quantities import (
+    block_scatters,
+    blocks,
+    gradient,
+    loss_gradients,
+    losses,
+    output_gradient,
+    weight_gradients,
+    weight_names,
+)
+from trainless.probe.record import trace
 
-__all__ = ["Probe", "quantity"]
+__all__ = [
+    "Constant",
+    "Crops",
+    "Double",
+    "First",
+    "Gaussian",
+    "Kaiming",
+    "Magnitude",
+    "Noise",
+    "Norm",
+    "Ones",
+    "Own",
+    "Probe",
+    "RealData",
+    "Uniform",
+    "activation_patterns",
+    "block_scatters",
+    "blocks",
+    "condition",
+    "gradient",
+    "kernel",
+    "loss_cotangent",
+    "loss_gradients",
+    "losses",
+    "network_counts",
+    "output_gradient",
+    "quantity",
+    "sample_statistics",
+    "spectrum",
+    "stream",
+    "trace",
+    "weight_gradients",
+    "weight_names",
+]

@@ -9,12 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from trainless.core.types import Bytes
+from trainless.core.types import Bytes, Labels
 from trainless.probe.layout import channels_lie_last
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import rectifiers
 
-Counts = npt.NDArray[np.int64]
 WORD = 8  # bytes
 _STEPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
 
@@ -37,7 +36,7 @@ class Pattern:
 
 
 @quantity
-def patterns(p: Probe) -> tuple[Pattern, ...]:
+def activation_patterns(p: Probe) -> tuple[Pattern, ...]:
     """The patterns of all rectifiers of a probe, a thirty-second of the activations' size."""
     return tuple(
         Pattern(packed(activation.gate), activation.gate[0].numel(), activation.times, activation.feeds_convolution)
@@ -61,7 +60,7 @@ def packed(gate: Tensor) -> Bytes:
     return np.pad(bits, ((0, 0), (0, -bits.shape[1] % WORD)))
 
 
-def disagreements(rows: Bytes) -> Counts:
+def disagreements(rows: Bytes) -> Labels:
     """For each pair of rows, in how many bits they differ.
 
     Example:
@@ -100,7 +99,7 @@ def distinct_columns(found: tuple[Pattern, ...]) -> int:
     return int(names.max()) + 1
 
 
-def _columns(pattern: Pattern) -> npt.NDArray[np.int64]:
+def _columns(pattern: Pattern) -> Labels:
     """Every unit's bits over the samples as numbers of 64 bits: ``(words, units)``."""
     samples = len(pattern.rows)
     rows = np.pad(pattern.rows, ((0, -samples % 64), (0, 0)))

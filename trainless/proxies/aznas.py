@@ -13,9 +13,9 @@ from trainless.core.errors import Unscorable
 from trainless.probe.points import Kaiming, Noise, drawn
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import BlockOutput, Scatter, block_scatters, blocks, gradient
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
 
-PAPER = "lee2024aznas"
+PAPER = Paper(("Lee", "Ham"), "AZ-NAS: Assembling Zero-Cost Proxies for Network Architecture Search", "CVPR", 2024)
 _SETTING = Setting(weights=Kaiming(), inputs=Noise(), batch=64)
 
 
@@ -34,7 +34,7 @@ def _entropy(scatter: Scatter) -> float:
     return float(-(share * (share + 1e-8).log()).sum())
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING)
 def expressivity(p: Probe) -> float:
     """How evenly the blocks' features spread over all directions of their space.
 
@@ -50,7 +50,7 @@ def expressivity(p: Probe) -> float:
     return math.fsum(block_entropies(p))
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING)
 def progressivity(p: Probe) -> float:
     """The smallest gain in feature entropy from one block to the next.
 
@@ -105,7 +105,7 @@ def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
     return Passage(after.name, (left @ right.T).double() / places, power, places, unchanged)
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING)
 def trainability(p: Probe) -> float:
     """How close each block comes to passing gradients on at their own size.
 

@@ -12,10 +12,14 @@ from trainless.probe.collapse import outputs_alike
 from trainless.probe.points import Constant, Double, Draw, Parameters
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
+
+PAPER = Paper(
+    ("Gracheva",), "Neural Architecture Search: Two Constant Shared Weights Initialisations", "arXiv:2302.04406", 2023
+)
 
 
-@proxy(higher_is_better=True, paper="gracheva2022epsilon", setting=Setting(batch=256))
+@proxy(higher_is_better=True, paper=PAPER, aspect="weight sensitivity", setting=Setting(batch=256))
 def epsilon(
     p: Probe, constants: tuple[float, float] | None = None, double: bool = True, drop_zeros: bool = True
 ) -> float:

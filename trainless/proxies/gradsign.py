@@ -7,7 +7,9 @@ from torch import Tensor
 from trainless.probe.norms import Norm
 from trainless.probe.per_sample import loss_cotangent, stream
 from trainless.probe.probe import Probe, quantity
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
+
+PAPER = Paper(("Zhang", "Jia"), "GradSign: Model Performance Inference with Theoretical Insights", "ICLR", 2022)
 
 
 @quantity
@@ -23,7 +25,14 @@ def sign_sums(p: Probe) -> dict[str, Tensor]:
     return sums
 
 
-@proxy(higher_is_better=True, labels=True, paper="zhang2022gradsign", setting=Setting(batch=64), version=2)
+@proxy(
+    higher_is_better=True,
+    labels=True,
+    paper=PAPER,
+    aspect="convergence and generalisation",
+    setting=Setting(batch=64),
+    version=2,
+)
 def gradsign(p: Probe, norm: Norm = "isolated") -> float:
     """Agreement of the samples' gradient signs, weight by weight: denser sample-wise optima.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainless.core.errors import Unscorable
+from trainless.probe.counts import network_counts
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
 from trainless.probe.norms import normalised
 from trainless.probe.points import Double, First
@@ -18,13 +19,15 @@ from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.quantities import weight_gradients, weight_names
 from trainless.probe.record import run
 from trainless.probe.second_order import Curved
-from trainless.proxies.counts import counts
-from trainless.proxies.proxy import proxy
+from trainless.proxies.proxy import Paper, proxy
 
+PAPER = Paper(
+    ("Wang", "Zhang", "Grosse"), "Picking Winning Tickets Before Training by Preserving Gradient Flow", "ICLR", 2020
+)
 LARGE = 30_000_000_000  # multiply–accumulates on the batch; beyond them a graph of a graph takes gigabytes
 
 
-@proxy(higher_is_better=True, labels=True, paper="wang2020grasp")
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
 def grasp(p: Probe) -> float:
     """How much the gradient flow would fall without the weights: −θᵀHg.
 
@@ -41,7 +44,7 @@ def grasp(p: Probe) -> float:
 def _products(p: Probe) -> float:
     """Multiply–accumulates on the batch; 0 where they cannot be counted."""
     try:
-        return float(counts(p).flops * len(p.x))
+        return float(network_counts(p).flops * len(p.x))
     except Unscorable:
         return 0.0
 

@@ -14,10 +14,17 @@ from trainless.probe.norms import normalised
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import run
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
+
+PAPER = Paper(
+    ("Jiang", "Wang", "Bie"),
+    "MeCo: Zero-Shot NAS with One Data and Single Forward Pass via Minimum Eigenvalue of Correlation",
+    "NeurIPS",
+    2023,
+)
 
 
-@proxy(higher_is_better=True, data=False, paper="jiang2023meco", setting=Setting(inputs=Noise()))
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()))
 def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
     """How independent the channels of every feature map are, for a single input.
 

@@ -1,4 +1,4 @@
-"""What a proxy is: a pure function of a probe that returns a float, with its metadata beside it."""
+"""A proxy: a pure function of a probe that returns a float, with its metadata beside it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,37 @@ from trainless.proxies.options import SIGN, Options, parse_options, read_options
 from trainless.spaces.custom_source import version_of
 
 Function = Callable[..., float]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A publication.
+
+    Args:
+        authors: Family names, in the paper's order.
+        title: Its title.
+        venue: Where it appeared.
+        year: When.
+
+    Example:
+        >>> found = Paper(("Lee", "Ham"), "AZ-NAS: Assembling Zero-Cost Proxies", "CVPR", 2024)
+        >>> str(found), found.reference
+        ('Lee & Ham, 2024', 'Lee, Ham. AZ-NAS: Assembling Zero-Cost Proxies. CVPR 2024.')
+    """
+
+    authors: tuple[str, ...]
+    title: str
+    venue: str
+    year: int
+
+    def __str__(self) -> str:
+        several = len(self.authors) > 2
+        return f"{self.authors[0]} et al., {self.year}" if several else f"{' & '.join(self.authors)}, {self.year}"
+
+    @property
+    def reference(self) -> str:
+        """The long form, as in a list of references."""
+        return f"{', '.join(self.authors)}. {self.title}. {self.venue} {self.year}."
 
 
 @dataclass(frozen=True)
@@ -55,9 +86,12 @@ class Proxy:
         higher_is_better: The direction in which networks are believed to improve.
         labels: Whether labels matter.
         data: Whether real inputs matter (noise does otherwise).
-        paper: Citation key of the paper that proposed it.
+        paper: The publication that proposed it, or a few words on where it comes from, such as ``"baseline"``.
         setting: The paper's own setting.
         version: Raised when the value changes, so that stored scores are not mixed up.
+        aspect: What it looks at, such as ``"trainability"``: a ranking may hear measures of one aspect together, and a
+            report says it above the measure's landscape.
+        scale: ``"log"`` where the value is the natural logarithm of the paper's own.
         options: Arguments of the function that differ from its defaults; see ``having``.
     """
 
@@ -66,9 +100,11 @@ class Proxy:
     higher_is_better: bool
     labels: bool
     data: bool
-    paper: str
+    paper: Paper | str
     setting: Setting
     version: int = 1
+    aspect: str = ""
+    scale: Literal["linear", "log"] = "linear"
     options: Options = ()
 
     def __call__(self, p: Probe, **options: Any) -> float:
@@ -140,14 +176,16 @@ def place_of(fn: Function) -> tuple[str, str]:
 def proxy(
     *,
     higher_is_better: bool,
-    paper: str,
+    paper: Paper | str,
+    aspect: str = "",
     labels: bool = False,
     data: bool = True,
     setting: Setting | None = None,
+    scale: Literal["linear", "log"] = "linear",
     version: int = 1,
     name: str = "",
 ) -> Callable[[Function], Proxy]:
-    """Register a function of a probe as a proxy.
+    """Register a function of a probe as a proxy; see ``Proxy`` for the metadata.
 
     Defined again in the same place, as in a notebook, it takes the place of what was there. In a file of one's own the
     version changes with the code, so that nothing stale is taken from a store.
@@ -162,8 +200,8 @@ def proxy(
     """
 
     def register(fn: Function) -> Proxy:
-        chosen = version_of(fn, version)
-        made = Proxy(fn, name or fn.__name__, higher_is_better, labels, data, paper, setting or Setting(), chosen)
+        about = higher_is_better, labels, data, paper, setting or Setting(), version_of(fn, version), aspect, scale
+        made = Proxy(fn, name or fn.__name__, *about)
         registry.add(made.name, made, lambda held: place_of(held.fn) == place_of(fn))
         return made
 

@@ -12,10 +12,17 @@ from trainless.probe.points import Magnitude, Ones
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import gradient, weight_names
 from trainless.probe.record import trace
-from trainless.proxies.proxy import proxy
+from trainless.proxies.proxy import Paper, proxy
+
+PAPER = Paper(
+    ("Tanaka", "Kunin", "Yamins", "Ganguli"),
+    "Pruning neural networks without any data by iteratively conserving synaptic flow",
+    "NeurIPS",
+    2020,
+)
 
 
-@proxy(higher_is_better=True, data=False, paper="tanaka2020synflow")
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="saliency", scale="log")
 def synflow(p: Probe, norm: Norm = "off", kept_norms: tuple[str, ...] = ()) -> float:
     """Logarithm of the total strength of all paths through the network.
 

@@ -12,13 +12,18 @@ from trainless.probe.kernels import Coupling, condition, kernel, spectrum
 from trainless.probe.points import Kaiming, Magnitude
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_gradients, weight_names
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
 
-PAPER = "teacup2024"
+PAPER = Paper(
+    ("Wu", "Wu", "Zhang", "Chen"),
+    "Training-free Design of Deep Networks as Ensembles of Clinical Experts",
+    "medRxiv",
+    2024,
+)
 _SETTING = Setting(weights=Kaiming(), batch=32, options=(("batches", 4),))
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="expressivity", setting=_SETTING)
 def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 1) -> float:
     """Length distortion: how far the network's response moves when its input does.
 
@@ -44,7 +49,7 @@ def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 1) 
     return float(torch.stack(norms).mean() / 2)
 
 
-@proxy(higher_is_better=False, labels=True, paper=PAPER, setting=_SETTING)
+@proxy(higher_is_better=False, labels=True, paper=PAPER, aspect="saliency", scale="log", setting=_SETTING)
 def loss_synflow(p: Probe, batches: int = 1) -> float:
     """TEACUP's SynFlow: saliency of the loss in the network of absolute weights.
 
@@ -65,7 +70,7 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
     return math.log(total)
 
 
-@proxy(higher_is_better=False, labels=True, paper=PAPER, setting=_SETTING, version=2)
+@proxy(higher_is_better=False, labels=True, paper=PAPER, aspect="trainability", setting=_SETTING, version=2)
 def loss_ntk(p: Probe, coupling: Coupling = "isolated", batches: int = 1) -> float:
     """Condition number of the tangent kernel of the losses: how evenly the loss itself can be learnt.
 

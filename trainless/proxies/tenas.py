@@ -9,17 +9,29 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import Coupling, Of, Over, condition, kernel, spectrum
-from trainless.probe.patterns import distinct_rows, patterns
+from trainless.probe.patterns import activation_patterns, distinct_rows
 from trainless.probe.points import Crops
 from trainless.probe.probe import Probe
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
 
-TEGNAS = "chen2023tegnas"
+PAPER = Paper(
+    ("Chen", "Gong", "Wang"),
+    "Neural Architecture Search on ImageNet in Four GPU Hours: A Theoretically Inspired Perspective",
+    "ICLR",
+    2021,
+)
+TEGNAS = Paper(
+    ("Chen", "Gong", "Wei", "Shi", "Yan", "Yang", "Wang"),
+    "Understanding and Accelerating Neural Architecture Search with Training-Free and Theory-Grounded Metrics",
+    "IEEE TPAMI",
+    2023,
+)
 
 
 @proxy(
     higher_is_better=False,
-    paper="chen2021tenas",
+    paper=PAPER,
+    aspect="trainability",
     setting=Setting(batch=64, network="thin", repeats=3, options=(("coupling", "joint"),)),
     version=2,
 )
@@ -50,6 +62,7 @@ def ntk_condition(p: Probe, coupling: Coupling = "isolated", of: Of = "outputs",
     higher_is_better=False,
     labels=True,
     paper=TEGNAS,
+    aspect="generalisation",
     setting=Setting(batch=128, network="thin", repeats=3, options=(("coupling", "joint"),)),
     version=2,
 )
@@ -93,7 +106,8 @@ def _centred(p: Probe, train: int) -> Tensor:
 
 @proxy(
     higher_is_better=True,
-    paper="chen2021tenas",
+    paper=PAPER,
+    aspect="expressivity",
     setting=Setting(inputs=Crops(), network="cell", repeats=3, options=(("batches", 3),)),
 )
 def linear_regions(p: Probe, batches: int = 1) -> float:
@@ -110,5 +124,5 @@ def linear_regions(p: Probe, batches: int = 1) -> float:
         The network has no rectifier.
     """
     parts = p.split(batches) if batches > 1 else (p,)
-    rows = [np.hstack([pattern.rows for pattern in patterns(q)]) for q in parts]
+    rows = [np.hstack([pattern.rows for pattern in activation_patterns(q)]) for q in parts]
     return float(distinct_rows(np.vstack(rows)))

@@ -17,8 +17,14 @@ from trainless.probe.points import First, Kaiming, Noise
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
 from trainless.probe.record import trace
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
 
+PAPER = Paper(
+    ("Týbl", "Neumann"),
+    "Training-free Neural Architecture Search through Variance of Knowledge of Deep Network Weights",
+    "CVPR",
+    2025,
+)
 Factor: TypeAlias = Literal["published", "exact"]
 
 
@@ -59,7 +65,7 @@ def _read(p: Probe, names: list[str], outputs: int) -> Tensor:
     places: list[int] = []
     found: list[Tensor] = []
 
-    def watch(reading: Reading) -> torch.utils.hooks.RemovableHandle:
+    def watch(reading: _Reading) -> torch.utils.hooks.RemovableHandle:
         where = [place.get(name, len(names)) for name in reading.names]
 
         def hook(g: Tensor) -> None:
@@ -85,7 +91,7 @@ def _read(p: Probe, names: list[str], outputs: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class _Reading:
     """What to multiply the gradient at a layer's or norm's first output channel by, position by position.
 
     Attributes:
@@ -102,7 +108,7 @@ class Reading:
 
 
 @quantity
-def _readings(p: Probe) -> tuple[Reading, ...]:
+def _readings(p: Probe) -> tuple[_Reading, ...]:
     """Where a parameter's first entry can be read, sample by sample."""
     t = trace(p)
     layers = [layer for layer in t.layers if len(layer.x) == len(p.x) and layer.output.requires_grad]
@@ -111,17 +117,17 @@ def _readings(p: Probe) -> tuple[Reading, ...]:
     return (*found, *(_table(lookup) for lookup in t.lookups if len(lookup.tokens) == len(p.x)))
 
 
-def _table(lookup: EmbeddingLookup) -> Reading:
+def _table(lookup: EmbeddingLookup) -> _Reading:
     """A table's first entry is seen wherever the first token is."""
     first = (lookup.tokens == 0).to(lookup.output.dtype).reshape(len(lookup.tokens), -1, 1)
-    return Reading((lookup.weight,), lookup.output, first, False)
+    return _Reading((lookup.weight,), lookup.output, first, False)
 
 
-def _reading(weight: str, bias: str | None, at: Layer | Standardised, seen: Tensor, channels_second: bool) -> Reading:
+def _reading(weight: str, bias: str | None, at: Layer | Standardised, seen: Tensor, channels_second: bool) -> _Reading:
     factors = seen.transpose(1, 2)
     if bias is None:
-        return Reading((weight,), at.output, factors.contiguous(), channels_second)
-    return Reading((weight, bias), at.output, torch.cat([factors, torch.ones_like(factors)], 2), channels_second)
+        return _Reading((weight,), at.output, factors.contiguous(), channels_second)
+    return _Reading((weight, bias), at.output, torch.cat([factors, torch.ones_like(factors)], 2), channels_second)
 
 
 def _first_channel(tensor: Tensor, channels_second: bool) -> Tensor:
@@ -202,10 +208,24 @@ def deciles(values: Tensor) -> Tensor:
     return torch.quantile(values, torch.arange(1, 10, dtype=values.dtype, device=values.device) / 10)
 
 
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="size")
+def layers(p: Probe) -> float:
+    """Number of parameter tensors: VKDNW's size ℵ.
+
+    |{θ_l}|.
+
+    Differences:
+        The paper speaks of layers without norms; its program counts every parameter tensor, norms and biases
+        included, and its tables come from that. So does this.
+    """
+    return float(len(p.weights))
+
+
 @proxy(
     higher_is_better=True,
     data=False,
-    paper="tybl2025vkdnw",
+    paper=PAPER,
+    aspect="trainability",
     setting=Setting(weights=Kaiming(), inputs=Noise(), batch=64, options=(("samples", 64),)),
 )
 def vkdnw(

@@ -13,13 +13,21 @@ from trainless.probe.norms import channel_variances, normalised
 from trainless.probe.points import Gaussian, Noise
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import Recorder, run
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
+
+PAPER = Paper(
+    ("Lin", "Wang", "Sun", "Chen", "Sun", "Qian", "Li", "Jin"),
+    "Zen-NAS: A Zero-Shot NAS for High-Performance Image Recognition",
+    "ICCV",
+    2021,
+)
 
 
 @proxy(
     higher_is_better=True,
     data=False,
-    paper="lin2021zennas",
+    paper=PAPER,
+    aspect="expressivity",
     setting=Setting(weights=Gaussian(), inputs=Noise()),
 )
 def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:

@@ -1,19 +1,59 @@
-"""Zero-Cost Proxies (Abdelfattah et al., 2021): gradients of one mini-batch at initialisation."""
+"""Zero-Cost Proxies (Abdelfattah et al., 2021): one mini-batch at initialisation, and the sizes that all must beat."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from trainless.core.errors import Unscorable
+from trainless.probe.counts import network_counts
 from trainless.probe.probe import Probe
-from trainless.probe.quantities import loss_gradients, output_gradient
-from trainless.proxies.proxy import proxy
+from trainless.probe.quantities import loss_gradients, weight_names
+from trainless.proxies.proxy import Paper, proxy
 
-PAPER = "abdelfattah2021zerocost"
+PAPER = Paper(("Abdelfattah", "Mehrotra", "Dudziak", "Lane"), "Zero-Cost Proxies for Lightweight NAS", "ICLR", 2021)
+SNIP = Paper(
+    ("Lee", "Ajanthan", "Torr"), "SNIP: Single-shot Network Pruning based on Connection Sensitivity", "ICLR", 2019
+)
+BLOCKSWAP = Paper(
+    ("Turner", "Crowley", "O'Boyle", "Storkey", "Gray"),
+    "BlockSwap: Fisher-guided Block Substitution for Network Compression on a Budget",
+    "ICLR",
+    2020,
+)
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER)
+@proxy(higher_is_better=True, data=False, paper="baseline", aspect="size")
+def params(p: Probe) -> float:
+    """Number of parameters, frozen ones included.
+
+    Σ_l |θ_l|.
+    """
+    return float(sum(tensor.numel() for tensor in p.weights.values()))
+
+
+@proxy(higher_is_better=True, data=False, paper="baseline", aspect="size")
+def flops(p: Probe) -> float:
+    """Multiply–accumulates for one sample: convolutions, linear layers, attention and recurrent cells.
+
+    Σ_l (outputs of l) · (fan-in of l).
+
+    Differences:
+        Norms, activations and pooling count nothing, as in NAS-Bench-201's own figures; NASLib's table counts them
+        too and ranks worse (docs/log.md).
+    """
+    return float(network_counts(p).flops)
+
+
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="size")
+def l2_norm(p: Probe) -> float:
+    """Sum over layers of the weights' Euclidean norms.
+
+    Σ_l ‖θ_l‖₂ over convolution and linear weights.
+    """
+    return float(torch.stack([p.weights[name].norm() for name in weight_names(p)]).sum())
+
+
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
 def grad_norm(p: Probe) -> float:
     """Sum over layers of the loss gradient's Euclidean norm.
 
@@ -22,7 +62,7 @@ def grad_norm(p: Probe) -> float:
     return _total([gradient.norm() for gradient in loss_gradients(p).weights.values()])
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER)
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
 def plain(p: Probe) -> float:
     """First-order change of the loss when all weights go: signed saliency.
 
@@ -34,7 +74,7 @@ def plain(p: Probe) -> float:
     return _total([(gradient * p.weights[name]).sum() for name, gradient in loss_gradients(p).weights.items()])
 
 
-@proxy(higher_is_better=True, labels=True, paper="lee2019snip")
+@proxy(higher_is_better=True, labels=True, paper=SNIP, aspect="saliency")
 def snip(p: Probe) -> float:
     """Saliency of every weight: how much the loss would change without it.
 
@@ -43,7 +83,7 @@ def snip(p: Probe) -> float:
     return _total([(gradient * p.weights[name]).abs().sum() for name, gradient in loss_gradients(p).weights.items()])
 
 
-@proxy(higher_is_better=True, labels=True, paper="turner2020blockswap")
+@proxy(higher_is_better=True, labels=True, paper=BLOCKSWAP, aspect="saliency")
 def fisher(p: Probe) -> float:
     """Fisher information of every channel's activation, weighted by its fan-in.
 
@@ -58,39 +98,6 @@ def fisher(p: Probe) -> float:
         for layer, sums in loss_gradients(p).channels
     ]
     return _total(terms)
-
-
-@proxy(higher_is_better=True, paper="mellor2021naswot")
-def jacov(p: Probe, constant: float = 1e-5) -> float:
-    """How differently the network responds to different inputs: correlation of the input gradients.
-
-    −Σ_i [log(λ_i + c) + 1 / (λ_i + c)], λ the eigenvalues of the samples' correlation matrix of ∂(Σ outputs)/∂x.
-
-    Fails:
-        No gradient reaches the input (a network without a path from input to output), or it is the same everywhere.
-    """
-    return response_diversity(output_gradient(p), constant)
-
-
-def response_diversity(gradients: Tensor, constant: float = 1e-5) -> float:
-    """Jacov's formula: large where the samples' gradients do not correlate."""
-    rows = gradients.flatten(1).double()
-    rows = rows - rows.mean(1, keepdim=True)
-    covariance = (rows @ rows.T).cpu()
-    deviation = covariance.diagonal().sqrt()
-    require_varying(gradients.flatten(1), deviation > 0)
-    correlation = covariance / deviation[:, None] / deviation[None]
-    values = torch.linalg.eigvalsh(correlation) + constant
-    return float(-(values.log() + 1 / values).sum())
-
-
-def require_varying(gradients: Tensor, varies: Tensor) -> None:
-    """Raise Unscorable where some sample's gradient has no correlation with others, and say why."""
-    if bool(varies.all()):
-        return
-    if bool(gradients[~varies.to(gradients.device)].any(1).all()):
-        raise Unscorable("the gradient is the same at every entry of some input: its correlations are undefined")
-    raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")
 
 
 def _total(terms: list[Tensor]) -> float:

@@ -7,10 +7,19 @@ from torch import Tensor
 
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import weight_gradients, weight_names
-from trainless.proxies.proxy import Setting, proxy
+from trainless.proxies.proxy import Paper, Setting, proxy
+
+PAPER = Paper(
+    ("Li", "Yang", "Bhardwaj", "Marculescu"),
+    "ZiCo: Zero-shot NAS via Inverse Coefficient of Variation on Gradients",
+    "ICLR",
+    2023,
+)
 
 
-@proxy(higher_is_better=True, labels=True, paper="li2023zico", setting=Setting(batch=128))
+@proxy(
+    higher_is_better=True, labels=True, paper=PAPER, aspect="convergence and generalisation", setting=Setting(batch=128)
+)
 def zico(p: Probe, batches: int = 2, cumulative: bool = False) -> float:
     """Inverse coefficient of variation of the gradients over mini-batches, summed in logs over layers.
 

@@ -35,8 +35,6 @@ __all__ = [
 vkdnw_single = Lexicographic("layers", "vkdnw")
 """VKDNW_single: the number of layers first, the entropy within."""
 
-_FEATURES, _FLOW = ("meco", "expressivity", "swap"), ("layer_entropy", "isometry")
-
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum({"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}))
 registry.add("te-nas", RankSum(("ntk_condition", "linear_regions")))
@@ -44,7 +42,10 @@ registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
 registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))
 registry.add("vkdnw-single", vkdnw_single)
 registry.add("vkdnw-agg", RankProduct((vkdnw_single, "expressivity", "trainability", "flops", "jacov")))
-registry.add("trainless", Consensus(("flops", "synflow", *_FEATURES, "isolated_jacov", *_FLOW), (_FEATURES, _FLOW)))
+registry.add(
+    "trainless",
+    Consensus(("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")),
+)
 
 
 def ranking(name: str) -> Ranking:

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.core.types import Floats
-from trainless.rankings.ranking import NATURAL_LOGS, column, logarithms
+from trainless.rankings.ranking import column, is_logarithm, logarithms
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,6 @@ def fit_ridge(
     draws: int = 2000,
     train: float = 0.8,
     alpha: float = 1.0,
-    natural_logs: frozenset[str] = NATURAL_LOGS,
     seed: int = 0,
 ) -> Ridge:
     """Regress standardised accuracies on log₁₀|proxy| over many random splits (TEACUP, section 7.4).
@@ -85,14 +84,13 @@ def fit_ridge(
         draws: Number of splits.
         train: Share of networks that are trained on.
         alpha: Strength of the penalty.
-        natural_logs: The proxies that are natural logarithms already.
         seed: Seed of the splits.
     """
     rng = np.random.default_rng(seed)
+    natural = [is_logarithm(name) for name in proxies]
 
     def logs_of(features: Floats) -> Floats:
-        known = [logarithms(features[:, index], name in natural_logs) for index, name in enumerate(proxies)]
-        return np.stack(known, axis=1)
+        return np.stack([logarithms(features[:, place], each) for place, each in enumerate(natural)], axis=1)
 
     parts = [_standardised(scores, np.asarray(truth, np.float64), tuple(proxies), logs_of) for scores, truth in tasks]
     coefficients, held_out = np.empty((draws, len(proxies))), np.empty((draws, len(parts)))

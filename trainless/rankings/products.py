@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -165,7 +166,8 @@ class Consensus(RankProduct):
 
     Args:
         parts: What is ranked.
-        together: Aspects of several parts; every other part is an aspect of its own.
+        together: Aspects of several parts; every other part is an aspect of its own. Unless given, parts whose proxies
+            name the same aspect.
         agreement: The lowest mean correlation with the others at which an aspect is heard.
 
     Example:
@@ -177,11 +179,11 @@ class Consensus(RankProduct):
         (('a', 'b'), 19)
     """
 
-    together: tuple[tuple[str, ...], ...] = ()
+    together: tuple[tuple[str, ...], ...] | None = None
     agreement: float = 0.2
 
     def __post_init__(self) -> None:
-        named = [name for aspect in self.together for name in aspect]
+        named = [name for aspect in self.together or () for name in aspect]
         unknown = [name for name in named if name not in self.parts]
         if not self.parts or unknown or len(set(named)) < len(named):
             raise InputError(
@@ -205,12 +207,26 @@ class Consensus(RankProduct):
         total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
         return total
 
+    @functools.cached_property
+    def _aspects(self) -> list[object]:
+        """The aspect of each part."""
+        if self.together is None:
+            return [_aspect(part) for part in self.parts]
+        return [next((tuple(aspect) for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+
     def _voices(self, ranks: Floats) -> Mask:
-        of = [next((tuple(aspect) for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+        of = self._aspects
         aspects = list(dict.fromkeys(of))
         members = [[place for place, own in enumerate(of) if own == aspect] for aspect in aspects]
         heard = agreeing(np.array([_product(ranks[places]) for places in members]), self.agreement)
         return np.array([heard[aspects.index(own)] for own in of])
+
+
+def _aspect(part: Part) -> object:
+    """What a proxy says of itself that it looks at; anything else is an aspect of its own."""
+    from trainless.proxies import registry  # when asked, because it imports torch
+
+    return (registry[part].aspect if isinstance(part, str) and part in registry else "") or (part,)
 
 
 def _product(ranks: Floats) -> Floats:

@@ -70,8 +70,16 @@ def clipped(values: Floats) -> Floats:
     return np.clip(values, finite.min(), finite.max())
 
 
-NATURAL_LOGS = frozenset({"synflow", "loss_synflow"})
-"""The proxies of this package whose values are natural logarithms: their sums are beyond any plain number."""
+def is_logarithm(name: str) -> bool:
+    """Whether a proxy says of itself that its values are natural logarithms; a column that is no proxy is none.
+
+    Example:
+        >>> is_logarithm("synflow"), is_logarithm("snip"), is_logarithm("my column")
+        (True, False, False)
+    """
+    from trainless.proxies import registry  # when asked, because it imports torch
+
+    return name in registry and registry[name].scale == "log"
 
 
 @dataclass(frozen=True)
@@ -82,11 +90,10 @@ class LogSum:
     infinity: −inf. The paper prints the weights of the NTK's condition number and of SynFlow as positive, but states
     that both are negated; these are negative, as in the program.
 
-    Proxies whose values are natural logarithms already (``natural_logs``) are only brought to base 10.
+    Proxies whose values are natural logarithms already are only brought to base 10.
 
     Args:
         weights: Weight of each proxy.
-        natural_logs: The proxies that are logarithms already.
 
     Example:
         >>> from trainless.core.scores import Record
@@ -96,7 +103,6 @@ class LogSum:
     """
 
     weights: Mapping[str, float]
-    natural_logs: frozenset[str] = NATURAL_LOGS
 
     @property
     def proxies(self) -> tuple[str, ...]:
@@ -104,10 +110,7 @@ class LogSum:
 
     def __call__(self, scores: Scores) -> Floats:
         total: Floats = np.sum(
-            [
-                weight * logarithms(column(scores, proxy), proxy in self.natural_logs)
-                for proxy, weight in self.weights.items()
-            ],
+            [weight * logarithms(column(scores, proxy), is_logarithm(proxy)) for proxy, weight in self.weights.items()],
             axis=0,
         )
         return np.where(np.isnan(total), -np.inf, total)

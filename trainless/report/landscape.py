@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -21,22 +20,7 @@ from trainless.report.markup import Content, Markup, figure, percent, short, tag
 from trainless.report.page import drawn, grid
 from trainless.report.search import method_legend, methods
 
-MOST_PANELS = 6
-ASPECTS = MappingProxyType(
-    {
-        "loss_ntk": "trainability",
-        "ntk_condition": "trainability",
-        "trainability": "trainability",
-        "isometry": "trainability",
-        "length": "expressivity",
-        "linear_regions": "expressivity",
-        "expressivity": "expressivity",
-        "ntk_mse": "generalisation",
-        "zico": "convergence and generalisation",
-        "loss_synflow": "saliency",
-        "synflow": "saliency",
-    }
-)
+MOST_PANELS = 8
 GROUPS = 10  # stations of a search's way
 MOST_POINTS = 1200
 _GRID = (26, 18)
@@ -51,9 +35,9 @@ def landscapes(contents: Contents) -> list[Content]:
     if plane is None:
         return []
     panels = []
-    scores = sorted(wanted(searches[0]).items(), key=lambda each: each[0] not in ASPECTS)
+    scores = sorted(wanted(searches[0]).items(), key=lambda each: not _aspect(each[0]))
     for name, higher in scores[:MOST_PANELS]:
-        aspect = ASPECTS.get(name, "")
+        aspect = _aspect(name)
         drawing = landscape_figure(
             plane, name, plane.values[name], higher=higher, searches=searches, title=f"Landscape of {name}"
         )
@@ -65,6 +49,11 @@ def landscapes(contents: Contents) -> list[Content]:
         " are the ways of the searches from their start (ring) to their winner (star): the mean of what they looked at."
     )
     return [tag("h3", "The landscape"), tag("p", text), method_legend(searches), grid(*panels)]
+
+
+def _aspect(name: str) -> str:
+    """What a measure looks at, where it is a proxy that says so."""
+    return proxies[name].aspect if name in proxies else ""
 
 
 def _meaning(name: str) -> str:

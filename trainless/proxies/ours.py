@@ -1,4 +1,4 @@
-"""Measures of our own for rankings: what the shared passes already hold, read off at hardly any further cost."""
+"""Measures first proposed here, for rankings: read off passes that other proxies share, at hardly any further cost."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainless.probe.probe import Probe
 from trainless.probe.quantities import block_scatters, blocks
 from trainless.probe.record import trace
 from trainless.proxies.aznas import passages
+from trainless.proxies.naswot import response_diversity
 from trainless.proxies.proxy import proxy
-from trainless.proxies.zerocost import response_diversity
 
 PAPER = "trainless"
 _LEAST = 1e-12  # of a mean square that cannot be told from zero
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER, version=2)
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="convergence and generalisation", version=2)
 def sample_zico(p: Probe) -> float:
     """Steadiness of the gradients over single samples, each normalised alone, summed in logs over layers.
 
@@ -39,7 +39,7 @@ def sample_zico(p: Probe) -> float:
     return math.fsum(math.log(value) for value in steadiness if value > 0)
 
 
-@proxy(higher_is_better=True, paper=PAPER)
+@proxy(higher_is_better=True, paper=PAPER, aspect="discrimination")
 def isolated_jacov(p: Probe) -> float:
     """Jacov with every sample normalised alone: responses differ by the network, not by who shares the batch.
 
@@ -55,7 +55,7 @@ def isolated_jacov(p: Probe) -> float:
     return response_diversity(sample_statistics(q, "outputs").x)
 
 
-@proxy(higher_is_better=True, paper=PAPER, version=2)
+@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=2)
 def layer_entropy(p: Probe) -> float:
     """How evenly the layers share the tangent kernel: no layer learns alone.
 
@@ -74,7 +74,7 @@ def layer_entropy(p: Probe) -> float:
     return _entropy(torch.stack(traces).double().cpu())
 
 
-@proxy(higher_is_better=True, paper=PAPER)
+@proxy(higher_is_better=True, paper=PAPER, aspect="trainability")
 def isometry(p: Probe) -> float:
     """How close the blocks come to passing gradients on at their own size, in every direction and at their own place.
 
@@ -105,7 +105,7 @@ def isometry(p: Probe) -> float:
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 
 
-@proxy(higher_is_better=True, paper=PAPER)
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity")
 def block_meco(p: Probe) -> float:
     """Independence of the channels of every block's output over the whole batch.
 
@@ -118,7 +118,7 @@ def block_meco(p: Probe) -> float:
     return math.fsum(scatter.least_correlation() for scatter in block_scatters(p))
 
 
-@proxy(higher_is_better=True, paper=PAPER)
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity")
 def feature_rank(p: Probe) -> float:
     """Effective rank of the samples at the last block: how many directions tell them apart.
 
