@@ -31,7 +31,6 @@ to 15 processes: scoring at 25 networks per second (measured: 15 to 21 with 11 t
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import multiprocessing
 import shutil
@@ -50,9 +49,8 @@ from trainless.bench.plan import Plan
 from trainless.bench.sweep import Progress, sweep
 from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
-from trainless.designs.candidates import scored_samples
-from trainless.designs.settings import Trial, trials
-from trainless.designs.settings import registry as presets
+from trainless.designs.planning import Trial, scored_samples, trials
+from trainless.designs.settings import DesignSettings
 from trainless.execution.gpu_sharing import shared_gpu
 from trainless.learn.ensemble import most_common
 from trainless.rankings import ranking
@@ -176,8 +174,9 @@ def find(given: argparse.Namespace) -> None:
         print(f"{given.out / JOBS} is there: nothing is searched again", flush=True)
         return
     methods = tuple(given.methods.split(","))
-    preset = dataclasses.replace(presets["teacup"], searches=given.runs, evaluations=given.evaluations, methods=methods)
-    wanted = trials(preset, NasBench201(given.channels, given.cells), given.seed)
+    numbers = {"searches": given.runs, "evaluations": given.evaluations, "methods": methods, "seed": given.seed}
+    settings = DesignSettings(preset="teacup", **numbers).resolved()
+    wanted = trials(settings, NasBench201(given.channels, given.cells))
     wanted.sort(key=lambda trial: trial.evaluations is not None)  # pruning takes longest
     began = time.monotonic()
     with shared_gpu(given.device.startswith("cuda") and given.processes > 1):

@@ -11,19 +11,23 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from trainless import rankings as ranking
-from trainless.designs.settings import Preset
+from trainless.designs.settings import DesignSettings
 from trainless.estimators import TrainlessClassifier, TrainlessRegressor, load
 
-TINY = Preset("tiny", "for tests", 1, 2, 1, 2, methods=("genetic",))
-THIN = {"channels": 3, "cells": 1}
-OPTIONS: dict[str, Any] = {"preset": TINY, "space_args": THIN, "ranking": "fewest"}
+
+def small(**changes: Any) -> DesignSettings:
+    numbers: dict[str, Any] = {"searches": 1, "evaluations": 2, "members": 1, "epochs": 2, "methods": ("genetic",)}
+    thin: dict[str, Any] = {"space_args": {"channels": 3, "cells": 1}, "searcher_args": {}, "ranking": "fewest"}
+    return DesignSettings(**{**numbers, **thin, **changes})
+
+
 if "fewest" not in ranking.registry:
     ranking.registry.add("fewest", ranking.RankSum(("params",)))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([TrainlessClassifier(**OPTIONS), TrainlessRegressor(**OPTIONS)])
+@parametrize_with_checks([TrainlessClassifier(settings=small()), TrainlessRegressor(settings=small())])
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -38,7 +42,7 @@ def images() -> tuple[Any, Any]:
 @pytest.fixture(scope="module")
 def fitted(images: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> TrainlessClassifier:
     out = str(tmp_path_factory.mktemp("fit") / "run")
-    return TrainlessClassifier(**OPTIONS, epochs=6, out=out).fit(*images)
+    return TrainlessClassifier(out=out, settings=small(epochs=6)).fit(*images)
 
 
 def test_images_with_names_of_classes(images: tuple[Any, Any], fitted: TrainlessClassifier) -> None:
@@ -57,9 +61,9 @@ def test_images_with_names_of_classes(images: tuple[Any, Any], fitted: Trainless
 
 def test_promises_that_cannot_be_are_refused_at_once(images: tuple[Any, Any]) -> None:
     with pytest.raises(ValueError, match=r"coverage=1.5 was given; expected a number between 0 and 1"):
-        TrainlessClassifier(**OPTIONS, coverage=1.5).fit(*images)
+        TrainlessClassifier(settings=small(coverage=1.5)).fit(*images)
     with pytest.raises(ValueError, match=r"accuracy=2 was given; expected a number between 0 and 1"):
-        TrainlessRegressor(**OPTIONS, accuracy=2).fit(images[0], np.arange(120.0))
+        TrainlessRegressor(settings=small(accuracy=2)).fit(images[0], np.arange(120.0))
 
 
 def test_what_was_fitted_can_be_loaded(images: tuple[Any, Any], fitted: TrainlessClassifier) -> None:
@@ -71,7 +75,7 @@ def test_intervals_of_values() -> None:
     random = np.random.default_rng(0)
     y = random.normal(size=100) * 50
     x = y[:, None] + random.normal(size=(100, 10))
-    regressor = TrainlessRegressor(**OPTIONS, epochs=4).fit(x, y)
+    regressor = TrainlessRegressor(settings=small(epochs=4)).fit(x, y)
     ends = regressor.predict_set(x)
     assert ends.shape == (100, 2)
     assert (ends[:, 0] <= regressor.predict(x)).all()
@@ -83,12 +87,12 @@ def test_intervals_of_values() -> None:
 
 def test_mistakes_are_value_errors() -> None:
     with pytest.raises(ValueError, match="one class was given"):
-        TrainlessClassifier(**OPTIONS).fit(np.ones((20, 8)) * np.arange(20)[:, None], np.zeros(20))
+        TrainlessClassifier(settings=small()).fit(np.ones((20, 8)) * np.arange(20)[:, None], np.zeros(20))
     with pytest.raises(ValueError, match="all inputs of the train part are the same"):
-        TrainlessClassifier(**OPTIONS).fit(np.ones((20, 8)), np.arange(20) % 2)
+        TrainlessClassifier(settings=small()).fit(np.ones((20, 8)), np.arange(20) % 2)
 
 
 def test_in_a_cross_validation(images: tuple[Any, Any]) -> None:
-    scores = cross_val_score(TrainlessClassifier(**OPTIONS), *images, cv=2)
+    scores = cross_val_score(TrainlessClassifier(settings=small()), *images, cv=2)
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -30,9 +29,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from trainless.core.errors import TrainlessError
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.core.types import Array
+from trainless.core.types import Array, Mask
 from trainless.designs.pipeline import design
-from trainless.designs.settings import Preset
+from trainless.designs.settings import DesignSettings
 from trainless.learn.predictor import Prediction, Predictor, load_predictor
 from trainless.tasks.assemble import moments
 from trainless.tasks.split import stratified
@@ -42,43 +41,38 @@ LEAST = 8  # values along the only axis of a row
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share; the parameters are those of :func:`trainless.designs.pipeline.design`."""
+    """What both estimators share.
+
+    Args:
+        preset: ``fast``, ``thorough`` or ``teacup``: how much is done. This and the following take the place of the
+            settings' where they are given.
+        time: Wall time in seconds, or text such as ``"5m"``.
+        seed: The seed of everything.
+        device: Where to score, train and predict.
+        workers: Processes on a CPU.
+        out: The run folder; None keeps nothing.
+        settings: Everything else: :class:`~trainless.designs.settings.DesignSettings`.
+    """
 
     predictor_: Predictor
 
     def __init__(
         self,
-        preset: str | Preset = "fast",
-        space: str = "nb201",
-        space_args: Mapping[str, Any] | None = None,
-        ranking: str = "",
-        constraints: Mapping[str, Any] | None = None,
-        evaluations: int | None = None,
-        members: int | None = None,
-        epochs: int | None = None,
-        time_budget: str | float | None = None,
-        coverage: float = 0.9,
-        accuracy: float = 0.95,
+        preset: str | None = None,
+        time: str | float | None = None,
         seed: int = 0,
         device: str = "cpu",
         workers: int = 1,
         out: str | None = None,
+        settings: DesignSettings | None = None,
     ) -> None:
         self.preset = preset
-        self.space = space
-        self.space_args = space_args
-        self.ranking = ranking
-        self.constraints = constraints
-        self.evaluations = evaluations
-        self.members = members
-        self.epochs = epochs
-        self.time_budget = time_budget
-        self.coverage = coverage
-        self.accuracy = accuracy
+        self.time = time
         self.seed = seed
         self.device = device
         self.workers = workers
         self.out = out
+        self.settings = settings
 
     def _fit(self, x: Array, y: Array, target: Target) -> None:
         try:
@@ -110,20 +104,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             task,
             out,
             preset=self.preset,
-            space=self.space,
-            space_args=self.space_args,
-            ranking=self.ranking,
-            constraints=self.constraints,
-            evaluations=self.evaluations,
-            members=self.members,
-            epochs=self.epochs,
-            baseline=0,
-            time_budget=self.time_budget,
-            coverage=self.coverage,
-            accuracy=self.accuracy,
+            time=self.time,
             seed=self.seed,
             device=self.device,
             workers=self.workers,
+            settings=replace(self.settings or DesignSettings(), baseline=0),
             report=self.out is not None,
         ).predictor
 
@@ -162,7 +147,7 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """Classes by an ensemble of architectures that were found without training.
 
     Example:
-        >>> TrainlessClassifier(members=3).get_params()["members"]
+        >>> TrainlessClassifier(settings=DesignSettings(members=3)).settings.members
         3
     """
 
@@ -189,7 +174,7 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         chosen = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[chosen])
 
-    def predict_set(self, X: Any) -> npt.NDArray[np.bool_]:  # noqa: N803
+    def predict_set(self, X: Any) -> Mask:  # noqa: N803
         """Which classes, in the order of ``classes_``, are in the conformal set of each sample."""
         said = self._said(X)
         return np.ones_like(said.mean, bool) if said.sets is None else said.sets
@@ -199,7 +184,7 @@ class TrainlessRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """Values by an ensemble of architectures that were found without training.
 
     Example:
-        >>> TrainlessRegressor(time_budget="5m").time_budget
+        >>> TrainlessRegressor(time="5m").get_params()["time"]
         '5m'
     """
 

@@ -17,12 +17,12 @@ from trainless import rankings
 from trainless.cli.app import run
 from trainless.core.task import Rows
 from trainless.designs import settings as presets
-from trainless.designs.settings import Preset
 from trainless.learn.predictor import load_predictor
 
 SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
 if "tiny-cli" not in presets.registry:
-    presets.registry.add("tiny-cli", Preset("tiny-cli", "for tests", 1, 5, 2, 2, methods=("genetic",)))
+    TINY = replace(presets.registry["fast"], searches=1, evaluations=5, members=2, epochs=2, baseline=0)
+    presets.registry.add("tiny-cli", replace(TINY, preset="tiny-cli", methods=("genetic",), searcher_args={}))
 if "fewest-cli" not in rankings.registry:
     rankings.registry.add("fewest-cli", rankings.RankSum(("params",)))
 
@@ -123,9 +123,9 @@ def test_mistakes_are_one_line(trainless: Callable[..., Any], made: tuple[Path, 
         (("predict", str(made[0]), "none.npz", "--csv", "o.csv"), "there is no file"),
         (("predict", str(tmp_path), "wrong.npz", "--csv", "o.csv"), "is no run"),
         (("design", "digits", "--out", "r", "--preset", "slow"), "no preset is called 'slow'"),
-        (("design", "digits", "--out", "r", "--time-budget", "soon"), "expected a time such as"),
+        (("design", "digits", "--out", "r", "--time", "soon"), "expected a time such as"),
         (
-            ("design", "digits", "--out", "r", "--time-budget", "0s"),
+            ("design", "digits", "--out", "r", "--time", "0s"),
             "a time budget of 0s was given; expected",
         ),
         (("design", "digits", "--out", "r", "--coverage", "1.5"), "coverage=1.5 was given; expected a number between"),
@@ -185,7 +185,7 @@ def test_the_larger_presets_complete(
         own = presets.registry[preset]
         two_left = {"first": ("none", "skip_connect", "avg_pool_3x3")}  # of five options: one round, 1 + 6 · 2 regions
         pruning = {**own.searcher_args, "prune": two_left}
-        presets.registry.add(small, replace(own, name=small, searches=1, methods=methods, searcher_args=pruning))
+        presets.registry.add(small, replace(own, preset=small, searches=1, methods=methods, searcher_args=pruning))
     few = ("--evaluations", "13" if "prune" in methods else "6", "--members", "3", "--epochs", "1", "--baseline", "1")
     thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json")
     out = tmp_path / "run"

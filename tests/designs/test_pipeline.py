@@ -5,27 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.designs.tiny import THIN, TINY, blobs, values
+from tests.designs.tiny import blobs, small, values
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.designs.pipeline import design, designed
 from trainless.learn.predictor import load_predictor
 from trainless.tasks import task as load
 
-OPTIONS = {"preset": TINY, "space_args": THIN}
-
 KILLED = """
 import os, signal, sys
 import torch
 torch.set_num_threads(1)
-from tests.designs.tiny import THIN, TINY, blobs
+from tests.designs.tiny import blobs, small
 from trainless.designs.pipeline import design
 
 def session(after):
@@ -35,7 +32,7 @@ def session(after):
         calls += 1
         if calls > after:
             os.kill(os.getpid(), signal.SIGKILL)
-    design(blobs(), sys.argv[1], preset=TINY, space_args=THIN, baseline=1, interval=0.0, progress=progress)
+    design(blobs(), sys.argv[1], settings=small(baseline=1, interval=0.0), progress=progress)
 
 after = kills = 0
 while True:
@@ -59,7 +56,7 @@ def arrays(folder: Path) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("design") / "run"
-    design(blobs(), folder, baseline=1, **OPTIONS)  # type: ignore[arg-type]
+    design(blobs(), folder, settings=small(baseline=1))
     return folder
 
 
@@ -78,7 +75,7 @@ def test_everything_is_in_the_folder(plain: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_predictions(plain: Path, tmp_path: Path) -> None:
-    design(blobs(), tmp_path / "again", baseline=1, **OPTIONS)  # type: ignore[arg-type]
+    design(blobs(), tmp_path / "again", settings=small(baseline=1))
     one, two = arrays(plain), arrays(tmp_path / "again")
     assert one.keys() == two.keys()
     for name, array in one.items():
@@ -110,12 +107,12 @@ def test_killed_anywhere_it_ends_with_the_same(plain: Path, tmp_path: Path) -> N
 
 def test_other_settings_do_not_mix(plain: Path) -> None:
     with pytest.raises(InputError, match="holds a run with seed=0, and seed=1 was asked for"):
-        design(blobs(), plain, baseline=1, seed=1, **OPTIONS)  # type: ignore[arg-type]
+        design(blobs(), plain, seed=1, settings=small(baseline=1))
 
 
 def test_values_come_in_their_own_unit(tmp_path: Path) -> None:
     task = values()
-    found = design(task, tmp_path / "run", epochs=8, **OPTIONS)  # type: ignore[arg-type]
+    found = design(task, tmp_path / "run", settings=small(epochs=8))
     test = found.summary["test"]
     spread = float(np.std(task.part("test").y))
     assert test["ensemble"]["mae"]["value"] < spread
@@ -125,7 +122,7 @@ def test_values_come_in_their_own_unit(tmp_path: Path) -> None:
 
 
 def test_a_time_budget_is_planned_once(tmp_path: Path) -> None:
-    found = design(blobs(), tmp_path / "run", time_budget=20.0, **OPTIONS)  # type: ignore[arg-type]
+    found = design(blobs(), tmp_path / "run", time=20.0, settings=small())
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert plan["settled"]
     assert plan["pilot"]["pace"]["epoch"] > 0
@@ -134,9 +131,9 @@ def test_a_time_budget_is_planned_once(tmp_path: Path) -> None:
 
 
 def test_pruning_that_is_left_out_is_said(tmp_path: Path) -> None:
-    both = replace(TINY, methods=("genetic", "prune"))
+    both = small(methods=("genetic", "prune"))
     told: list[str] = []
-    found = design(blobs(), tmp_path / "run", preset=both, space_args=THIN, progress=lambda *what: told.append(what[3]))
+    found = design(blobs(), tmp_path / "run", settings=both, progress=lambda *what: told.append(what[3]))
     assert [search["name"] for search in found.summary["searches"]] == ["genetic-00"]
     note = "pruning was left out: it takes 57 evaluations, and a search was to have 5 at most"
     assert found.summary["plan"]["notes"] == [note]
@@ -146,7 +143,7 @@ def test_pruning_that_is_left_out_is_said(tmp_path: Path) -> None:
 
 
 def test_twenty_samples_in_all(tmp_path: Path) -> None:
-    found = design(blobs(20), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
+    found = design(blobs(20), tmp_path / "run", settings=small())
     test = found.summary["test"]
     assert test["samples"] > 0
     assert not test["deferral"]["promised"]
@@ -166,15 +163,15 @@ def test_twenty_samples_in_all(tmp_path: Path) -> None:
         ({"coverage": 1.5}, "coverage=1.5 was given"),
         ({"coverage": 0.0}, "coverage=0.0 was given"),
         ({"accuracy": 2}, "accuracy=2 was given"),
-        ({"time_budget": "0s"}, "a time budget of 0s was given; expected more than 0"),
-        ({"time_budget": -3.0}, "a time budget of -3.0 was given"),
+        ({"time": "0s"}, "a time budget of 0s was given; expected more than 0"),
+        ({"time": -3.0}, "a time budget of -3.0 was given"),
     ],
 )
 def test_promises_that_cannot_be_are_refused_before_anything_is_done(
     wrong: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=words):
-        design("no such data", tmp_path / "run", **{**OPTIONS, **wrong})  # type: ignore[arg-type]
+        design("no such data", tmp_path / "run", settings=small(**wrong))
     assert not (tmp_path / "run").exists()
 
 
@@ -184,25 +181,25 @@ def test_a_class_that_is_missing_in_a_part(tmp_path: Path) -> None:
     x = {name: random.normal(size=(len(labels), 8, 8)) for name, labels in y.items()}
     file = tmp_path / "gap.npz"
     np.savez(file, **{f"x_{name}": part for name, part in x.items()}, **{f"y_{name}": part for name, part in y.items()})
-    found = design(str(file), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
+    found = design(str(file), tmp_path / "run", settings=small())
     assert any("no sample of class" in note for note in found.summary["task"]["notes"])
 
 
 @pytest.mark.slow
 def test_a_thousand_classes(tmp_path: Path) -> None:
-    found = design(blobs(3000, classes=1000, side=4), tmp_path / "run", epochs=1, members=1, **OPTIONS)  # type: ignore[arg-type]
+    found = design(blobs(3000, classes=1000, side=4), tmp_path / "run", settings=small(epochs=1, members=1))
     assert found.summary["task"]["outputs"] == 1000
 
 
 def test_constant_inputs_fail_in_one_line(tmp_path: Path) -> None:
     y = np.arange(80) % 2
     with pytest.raises(InputError, match="all inputs of the train part are the same"):
-        design((np.ones((80, 8, 8)), y), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
+        design((np.ones((80, 8, 8)), y), tmp_path / "run", settings=small())
 
 
 def test_images_of_two_by_two_fail_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too small for nb201"):
-        design(blobs(side=2, dims=2), tmp_path / "run", **OPTIONS)  # type: ignore[arg-type]
+        design(blobs(side=2, dims=2), tmp_path / "run", settings=small())
     assert not (tmp_path / "run").exists()
 
 
@@ -212,7 +209,7 @@ def test_too_few_samples_and_tokens_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="predicts tokens"):
         design(load("tiny-text"), tmp_path / "run")
     with pytest.raises(InputError, match="members=0 was given"):
-        design(blobs(), tmp_path / "run", members=0)
+        design(blobs(), tmp_path / "run", settings=small(members=0))
 
 
 def test_memory_mapped_signals_are_never_loaded_whole(tmp_path: Path) -> None:
@@ -224,5 +221,5 @@ def test_memory_mapped_signals_are_never_loaded_whole(tmp_path: Path) -> None:
 
     task = load((np.load(tmp_path / "x.npy", mmap_mode="r"), np.arange(60) % 2), dims=1)
     assert isinstance(task.part("train").x, Rows)
-    found = design(task, tmp_path / "run", epochs=1, members=1, **OPTIONS)  # type: ignore[arg-type]
+    found = design(task, tmp_path / "run", settings=small(epochs=1, members=1))
     assert found.summary["members"][0]["epochs"] == 1

@@ -1,4 +1,4 @@
-"""A design that is gone on with on another machine, which has the store and nothing else."""
+"""A design that is resumed on another machine, which has the store and nothing else."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.designs.tiny import THIN, TINY, blobs
+from tests.designs.tiny import blobs, small
 from trainless.core.errors import InputError
-from trainless.designs import stored as carried
+from trainless.designs import stored
 from trainless.designs.pipeline import design
-from trainless.designs.stored import Carried
+from trainless.designs.stored import StoredDesign
 from trainless.store import store_at
 
 
@@ -32,9 +32,9 @@ def designed(out: Path, store: str = "", until: str = "", seed: int = 0) -> list
         if until and detail == until:
             raise KeyboardInterrupt
 
-    options = {"preset": TINY, "space_args": THIN, "baseline": 1, "report": False, "seed": seed}
+    own = small(baseline=1, store=store, seed=seed)
     try:
-        design(blobs(), out, store=store, progress=progress, **options)  # type: ignore[arg-type]
+        design(blobs(), out, settings=own, report=False, progress=progress)
     except KeyboardInterrupt:
         assert until
     return epochs
@@ -63,7 +63,7 @@ def test_trained_members_travel(place: str, tmp_path: Path) -> None:
 def test_what_is_too_large_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(carried, "MOST", 100)
+    monkeypatch.setattr(stored, "MOST", 100)
     store = str(tmp_path / "shared.sqlite")
     designed(tmp_path / "one" / "run", store)
     assert len([line for line in caplog.messages if "is too large for the store" in line]) == 3
@@ -94,7 +94,7 @@ def test_a_store_cannot_write_elsewhere(tmp_path: Path) -> None:
     with store_at(tmp_path / "shared.sqlite") as store:
         for name in (*evil, "members/00/member.json", "late"):
             store.runs.put("run", name, b"{}")
-        Carried(store, folder).fetch()
+        StoredDesign(store, folder).fetch()
     held = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     ours = {f"deep/run/{name}" for name in ("run.json", "late", "members/00/member.json")}
     assert {name for name in held if not name.startswith("shared.sqlite")} == ours
@@ -107,14 +107,14 @@ def test_designs_that_went_on_apart_are_refused(tmp_path: Path) -> None:
     with store_at(tmp_path / "shared.sqlite") as store:
         (folder / "plan.json").write_text('{"members": 3, "settled": false}')
         store.runs.put("run", "plan.json", b'{"members": 2, "settled": true}')
-        Carried(store, folder).fetch()
+        StoredDesign(store, folder).fetch()
         assert (folder / "plan.json").read_text() == '{"members": 2, "settled": true}'
         (folder / "plan.json").write_text('{"members": 4, "settled": true}')
         with pytest.raises(InputError, match="went on apart from each other"):
-            Carried(store, folder).fetch()
+            StoredDesign(store, folder).fetch()
         store.runs.put("run", "plan.json", b"\xff{")
         with pytest.raises(InputError, match="is damaged"):
-            Carried(store, folder).fetch()
+            StoredDesign(store, folder).fetch()
 
 
 def test_what_is_stored_while_one_waits_for_the_design_is_brought(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_is_stored_while_one_waits_for_the_design_is_brought(tmp_path: Path
     folder.mkdir()
     (folder / "run.json").write_text('{"verb": "design"}')
     with store_at(str(tmp_path / "shared.sqlite")) as store:
-        waiting = Carried(store, folder)
+        waiting = StoredDesign(store, folder)
         store.runs.put("run", "late", b"")
         store.runs.put("run", "members/00/weights.safetensors", b"theirs")
         with waiting.held():

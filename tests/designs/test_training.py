@@ -9,23 +9,27 @@ import numpy as np
 import pytest
 import torch
 
-from tests.designs.tiny import THIN, blobs, values
+from tests.designs.tiny import THIN, blobs, small, values
+from trainless.core.arch import Proposal
 from trainless.core.task import Part
 from trainless.designs import training
 from trainless.designs.holdout import hold_back, in_own_unit, scale_of, standardised
-from trainless.designs.training import Entry, train_roster
-from trainless.learn.members import load_member, member_folder, member_of
+from trainless.designs.training import by_training, train_members
+from trainless.learn.members import Member, load_member, member_folder, member_of
 from trainless.learn.recipe import recipe
+from trainless.runs.search import search
+from trainless.runs.settings import SearchSettings
 from trainless.spaces import space
+from trainless.tasks import task as load
 
 SPACE = space("nb201", **THIN)
 ARCHS = [(3, 1, 0, 1, 3, 2), (1, 3, 2, 0, 1, 3), (3, 3, 3, 3, 3, 3)]
 QUICK = recipe("default", epochs=2, warmup=0, patience=0, batch=16)
 
 
-def entries(number: int, **changes: float) -> list[Entry]:
+def members(number: int, **changes: float) -> dict[str, Member]:
     made = [member_of(SPACE, ARCHS[place], replace(QUICK, **changes), place) for place in range(number)]  # type: ignore[arg-type]
-    return [Entry(f"{place:02d}", member) for place, member in enumerate(made)]
+    return {f"{place:02d}": member for place, member in enumerate(made)}
 
 
 def test_calibration_samples_never_stop_training() -> None:
@@ -82,8 +86,8 @@ def test_values_are_learnt_in_deviations_and_answered_in_their_unit() -> None:
 
 def test_workers_give_the_same_bits(tmp_path: Path) -> None:
     task = blobs()
-    one = train_roster(tmp_path / "one", task, entries(2))
-    two = train_roster(tmp_path / "two", task, entries(2), workers=2)
+    one = train_members(tmp_path / "one", task, members(2), small())
+    two = train_members(tmp_path / "two", task, members(2), small(workers=2))
     assert one == two
     for name in one.folders.values():
         first, second = (load_member(member_folder(tmp_path / place, name))[1].net for place in ("one", "two"))
@@ -93,26 +97,39 @@ def test_workers_give_the_same_bits(tmp_path: Path) -> None:
 
 def test_a_diverged_member_is_reported_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "GENTLER", 1e-32)
-    mixed = [entries(1)[0], replace(entries(2)[1], member=entries(2, lr=1e30, clip=0.0)[1].member)]
+    mixed = {"00": members(1)["00"], "01": members(2, lr=1e30, clip=0.0)["01"]}
     seen: list[tuple[str, str]] = []
-    roster = train_roster(tmp_path, blobs(), mixed, done=lambda entry, status: seen.append((entry.name, status[:8])))
-    assert roster.folders == {"00": "00", "01": "01-1"}
-    assert "diverged" in roster.replaced["01"]
+    done = lambda name, status: seen.append((name, status[:8]))  # noqa: E731
+    trained = train_members(tmp_path, blobs(), mixed, small(), done=done)
+    assert trained.folders == {"00": "00", "01": "01-1"}
+    assert "diverged" in trained.replaced["01"]
     assert seen == [("00", "ok"), ("01", "diverged"), ("01-1", "ok")]
-    assert train_roster(tmp_path, blobs(), mixed) == roster
+    assert train_members(tmp_path, blobs(), mixed, small()) == trained
 
 
 def test_a_member_that_always_diverges_is_left_out(tmp_path: Path) -> None:
-    roster = train_roster(tmp_path, blobs(), entries(1, lr=1e30, clip=0.0))
-    assert roster.folders == {}
-    assert len(roster.replaced) == training.ATTEMPTS
-    assert "diverged" in roster.left_out["00"]
+    trained = train_members(tmp_path, blobs(), members(1, lr=1e30, clip=0.0), small())
+    assert trained.folders == {}
+    assert len(trained.replaced) == training.ATTEMPTS
+    assert "diverged" in trained.left_out["00"]
 
 
 def test_no_member_is_begun_too_late(tmp_path: Path) -> None:
     done: list[str] = []
-    roster = train_roster(
-        tmp_path, blobs(), entries(2), late=lambda: len(done) == 1, done=lambda entry, _: done.append(entry.name)
+    trained = train_members(
+        tmp_path, blobs(), members(2), small(), late=lambda: len(done) == 1, done=lambda name, _: done.append(name)
     )
-    assert list(roster.folders) == ["00"]
-    assert "time budget" in roster.left_out["01"]
+    assert list(trained.folders) == ["00"]
+    assert "time budget" in trained.left_out["01"]
+
+
+def test_real_training_tells_a_dead_network_from_a_live_one_and_drives_a_search(tmp_path: Path) -> None:
+    """A cell without any path from input to output cannot beat chance."""
+    digits, thin = load("digits"), space("nb201", channels=4, cells=1)
+    measure = by_training(thin, digits, recipe("default", epochs=2), store=str(tmp_path / "store.sqlite"))
+    dead, live = (measure(Proposal(arch)).values["trained"] for arch in ((0,) * 6, (3, 0, 0, 1, 0, 3)))
+    assert dead < 0.2 < live
+    search(
+        digits, thin, "random", evaluations=2, seed=3, out=tmp_path / "run", settings=SearchSettings(measure=measure)
+    )
+    assert (tmp_path / "run" / "leaderboard.csv").read_text().count("\n") == 3

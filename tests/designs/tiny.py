@@ -5,11 +5,17 @@ from typing import Any
 import numpy as np
 
 from trainless.core.task import Task
-from trainless.designs.settings import Preset
+from trainless.designs.settings import DesignSettings
 from trainless.tasks import task
 
-TINY = Preset("tiny", "for tests", 1, 5, 2, 2, methods=("genetic",))
 THIN = {"channels": 3, "cells": 1}
+
+
+def small(**changes: Any) -> DesignSettings:
+    """Settings of a very small design."""
+    numbers: dict[str, Any] = {"searches": 1, "evaluations": 5, "members": 2, "epochs": 2, "baseline": 0}
+    others: dict[str, Any] = {"methods": ("genetic",), "searcher_args": {}, "space_args": THIN}
+    return DesignSettings(**{**numbers, **others, **changes})
 
 
 def blobs(n: int = 80, classes: int = 2, side: int = 8, seed: int = 0, **options: Any) -> Task:

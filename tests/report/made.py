@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from tests.designs.tiny import THIN, TINY, values
+from tests.designs.tiny import small, values
 from trainless.core.task import Task
 from trainless.designs.pipeline import design
 from trainless.tasks import task
@@ -42,5 +42,5 @@ def run(kind: str) -> Path:
     place = mkdtemp(prefix="trainless-report-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     folder = Path(place) / "run"
-    design(KINDS[kind](), folder, preset=TINY, space_args=THIN, baseline=2)
+    design(KINDS[kind](), folder, settings=small(baseline=2))
     return folder

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.browser import Visit
-from tests.designs.tiny import THIN, TINY
+from tests.designs.tiny import small
 from tests.report import made
 from trainless.cli.app import run as command
 from trainless.core.errors import InputError
@@ -150,7 +150,7 @@ def test_made_again_it_is_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "run" / REPORT).read_bytes() == before
     for name in (REPORT, SHOWN):
         (tmp_path / "run" / name).unlink()
-    design(made.KINDS["value"](), tmp_path / "run", preset=TINY, space_args=THIN, baseline=2)
+    design(made.KINDS["value"](), tmp_path / "run", settings=small(baseline=2))
     assert (tmp_path / "run" / REPORT).read_bytes() == before
     (tmp_path / "run" / SHOWN).unlink()
     assert "<h3>Case" in write_report(tmp_path / "run").read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from tests.report import made
-from tests.designs.tiny import THIN, TINY
+from tests.designs.tiny import small
 import trainless.report.report as reporting
 from trainless.designs.pipeline import design
 
@@ -170,7 +170,7 @@ def fatal(path, text):
     os.kill(os.getpid(), signal.SIGKILL)
 
 reporting.write_atomic = fatal
-design(made.KINDS["value"](), sys.argv[1], preset=TINY, space_args=THIN, baseline=2)
+design(made.KINDS["value"](), sys.argv[1], settings=small(baseline=2))
 """
 
 
@@ -190,14 +190,14 @@ def test_killed_in_the_report_it_ends_with_the_same(tmp_path: Path) -> None:
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "run" / REPORT).exists()
-    design(made.KINDS["value"](), tmp_path / "run", preset=TINY, space_args=THIN, baseline=2)
+    design(made.KINDS["value"](), tmp_path / "run", settings=small(baseline=2))
     assert (tmp_path / "run" / REPORT).read_bytes() == before
 
 
 @pytest.mark.slow
 def test_without_a_test_part(tmp_path: Path) -> None:
     task = dataclasses.replace(made.classes((1, 8, 8)), test=None, fingerprint="")
-    design(task, tmp_path / "run", preset=TINY, space_args=THIN, baseline=0, members=1)
+    design(task, tmp_path / "run", settings=small(members=1))
     text = (tmp_path / "run" / REPORT).read_text(encoding="utf-8")
     assert "There was no test part" in text
     assert 'id="doubt"' not in text

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from trainless.core.errors import InputError
+from trainless.core.files import from_json, to_json
 from trainless.core.task import InputFormat, Task
 from trainless.tasks import task
 from trainless.tasks.new import as_inputs, read_new
@@ -22,7 +23,7 @@ RANDOM = np.random.default_rng(0)
 
 def stripped(made: Task) -> Task:
     """As it comes back from a run folder: without data, its source through JSON."""
-    source = InputFormat.from_json(json.loads(json.dumps(made.source.to_json())))
+    source = from_json(InputFormat, json.loads(json.dumps(to_json(made.source))))
     bare = replace(made, train=None, valid=None, test=None)
     return Task(**{**vars(bare), "source": source})
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from trainless.cli.options import with_settings
+from trainless.core.settings import changed
+from trainless.designs.settings import DesignSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,53 +18,15 @@ if TYPE_CHECKING:
     from trainless.core.task import Task
     from trainless.designs.pipeline import Designed
 
-EVALUATIONS = "The most of each search; 0 for the preset's. Pruning takes a fixed number (57 on nb201), or is left out."
 
-
+@with_settings(DesignSettings, skip=("device", "workers"))
 def design(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
-    out: Annotated[Path, typer.Option(help="The run folder; the same command goes on from it.")],
-    preset: Annotated[str, typer.Option(help="fast, thorough or teacup: how much is done.")] = "fast",
-    time_budget: Annotated[str, typer.Option(help="Wall time for everything, such as 30m.")] = "",
-    space: Annotated[str, typer.Option(help="The search space (trainless list spaces).")] = "nb201",
-    space_args: Annotated[str, typer.Option(help="Its parameters; by default the width that fits.")] = "",
+    out: Annotated[Path, typer.Option(help="The run folder; the same command resumes it.")],
+    settings: DesignSettings,
     size: Annotated[str, typer.Option(help="Resize the task's images or volumes, such as 32 or 32x48.")] = "",
-    ranking: Annotated[
-        str,
-        typer.Option(
-            help="What the searches go by (trainless list rankings). [default: trainless; with teacup, teacup]"
-        ),
-    ] = "",
-    init: Annotated[
-        str,
-        typer.Option(
-            help="own: PyTorch's weights; kaiming; paper: each proxy's setting. [default: own; for teacup, paper]"
-        ),
-    ] = "",
-    max_params: Annotated[str, typer.Option(metavar="N", help="The most parameters, such as 1.5M.")] = "",
-    max_flops: Annotated[str, typer.Option(metavar="N", help="The most multiply-accumulates, such as 50M.")] = "",
-    max_layers: Annotated[str, typer.Option(metavar="N", help="The most parameter tensors.")] = "",
-    max_memory: Annotated[str, typer.Option(metavar="SIZE", help="Weights and activations, such as 64MB.")] = "",
-    max_latency: Annotated[str, typer.Option(metavar="TIME", help="Measured here on one sample, such as 5ms.")] = "",
-    evaluations: Annotated[int, typer.Option(min=0, help=EVALUATIONS)] = 0,
-    members: Annotated[int, typer.Option(min=0, help="Members of the ensemble; 0 for the preset's.")] = 0,
-    epochs: Annotated[int, typer.Option(min=0, help="The most epochs; 0 for the preset's.")] = 0,
-    baseline: Annotated[int, typer.Option(min=-1, help="Of one architecture, to compare; -1: the preset's.")] = -1,
-    learn: Annotated[bool, typer.Option("--learn", help="Choose later members by what the first ones taught.")] = False,
-    coverage: Annotated[float, typer.Option(help="Of prediction sets or intervals.")] = 0.9,
-    by_class: Annotated[bool, typer.Option("--by-class", help="Keep the coverage for every class.")] = False,
-    accuracy: Annotated[float, typer.Option(help="Promised on what is not referred to a person.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of everything.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
-    workers: Annotated[int, typer.Option(min=0, help="Processes, one thread each; 0: one per core.")] = 0,
-    timeout: Annotated[str, typer.Option(help="The most that scoring one candidate may take, such as 60s.")] = "",
-    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="The most that one worker may take: 4g.")] = "",
-    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
-    address: Annotated[str, typer.Option(help="A Ray cluster's address; one is started here without it.")] = "",
-    store: Annotated[
-        str,
-        typer.Option(metavar="PLACE", help="A file or postgresql://… for scores, searches, members; none: unshared."),
-    ] = "",
+    workers: Annotated[int, typer.Option(min=0, help="Worker processes, one thread each; 0 for one per core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
 ) -> None:
     """Search architectures without training, train the best, and join them with honest uncertainty."""
@@ -70,59 +35,28 @@ def design(
 
     from trainless.execution.fork_server import prepare
 
-    if (workers or cores()) > 1 and engine == "local" and device in ("", "cpu"):
-        prepare("trainless.scoring.measures")  # workers import torch while this process does
-    from trainless.core.parameters import parse_arguments
-    from trainless.core.units import budget_of
+    settings.resolved()  # a mistake is said before anything is done
+    if (workers or cores()) > 1 and settings.engine == "local" and device in ("", "cpu"):
+        prepare()  # workers import torch while this process does
+    from trainless.cli.progress import Bars
     from trainless.designs.pipeline import design as run_design
-    from trainless.designs.settings import require_promises
     from trainless.execution.limits import keep_warm
     from trainless.tasks import task as open_task
 
     keep_warm()
-    require_promises(coverage, accuracy)
-    budget_of(time_budget or None)
     task = open_task(data, **({"size": size} if size else {}))
-    limits = {
-        "params": max_params,
-        "flops": max_flops,
-        "layers": max_layers,
-        "memory": max_memory,
-        "latency": max_latency,
-    }
     place = device or default_device()
     if not as_json:
-        _announce(task, preset, out)
-    with Bars() as bars:
-        found = run_design(
-            task,
-            out,
-            preset=preset,
-            space=space,
-            space_args=parse_arguments(space_args),
-            ranking=ranking,
-            init=init,
-            constraints={name: most for name, most in limits.items() if most},
-            evaluations=evaluations or None,
-            members=members or None,
-            epochs=epochs or None,
-            baseline=None if baseline < 0 else baseline,
-            learn=learn,
-            time_budget=time_budget or None,
-            coverage=coverage,
-            by_class=by_class,
-            accuracy=accuracy,
-            seed=seed,
-            device=place,
-            workers=workers or (cores() if place == "cpu" else 1),
-            timeout=timeout or None,
-            memory_limit=memory_limit or None,
-            engine=engine,
-            address=address,
-            store="" if store == "none" else store,
-            started=started,
-            progress=bars.show,
-        )
+        _announce(task, settings.preset, out)
+    with Bars(patience=0) as bars:
+
+        def show(stage: str, done: float, total: float, detail: str) -> None:
+            if "diverged" in detail:
+                bars.say(detail)
+            bars.show(stage, done, total, detail, count=f"{100 * done / total:.0f} %")
+
+        asked = changed(settings, device=place, workers=workers or (cores() if place == "cpu" else 1))
+        found = run_design(task, out, settings=asked, started=started, progress=show)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:
@@ -143,42 +77,6 @@ def cores() -> int:
     return max(1, len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1)
 
 
-class Bars:
-    """One bar per stage on the error stream."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description:<12}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[detail]}", markup=False),
-            console=Console(stderr=True),
-            refresh_per_second=4,
-        )
-        self._rows: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Bars:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, stage: str, done: float, total: float, detail: str) -> None:
-        """Draw a stage as far as it is; what went wrong stays above the bars."""
-        if stage not in self._rows:
-            self._rows[stage] = self._bar.add_task(stage, total=total, detail="")
-        if "diverged" in detail:
-            self._bar.console.print(detail, markup=False)
-        self._bar.update(self._rows[stage], completed=done, total=total, detail=detail)
-
-
 def _announce(task: Task, preset: str, out: Path) -> None:
     for note in task.notes:
         typer.echo(f"note: {note}", err=True)
@@ -193,7 +91,6 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed) -> None:
-
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     spent = summary["spent"]

@@ -4,7 +4,7 @@ The pilot scores a few random architectures and, where there is one, the whole s
 the budget ``SEARCH`` goes to the searches and the rest, less a reserve, to training. The networks are the widest whose
 training at the preset's numbers fits; where not even the thinnest does, there are fewer evaluations, members and
 epochs. After the searches the architectures that were found are timed too, and members and epochs are planned from the
-time that is left. A plan is written down once and kept: a run that is gone on with does what was planned.
+time that is left. A plan is written down once and kept: a resumed run does what was planned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainless.core.arch import Arch, Candidate, Proposal, whole
 from trainless.core.errors import InputError
 from trainless.core.seeds import one_thread
 from trainless.core.task import Part, Task
-from trainless.designs.settings import prunings
+from trainless.designs.settings import DesignSettings
 from trainless.execution.engine import perform
 from trainless.learn.batches import EPOCH
 from trainless.learn.loop import train
@@ -42,7 +42,7 @@ START = 4.0  # seconds that worker processes take to start
 
 
 @dataclass(frozen=True)
-class Pace:
+class StepSeconds:
     """Seconds that one thing takes on this machine, on one thread.
 
     Args:
@@ -56,18 +56,37 @@ class Pace:
     epoch: float
 
 
+def prunings(space: Space, *, number: int = 1, first: Sequence[str] = ()) -> int:
+    """How many regions a search by pruning looks at, whatever it finds.
+
+    Args:
+        space: What is pruned.
+        number: Options that each decision loses in a round.
+        first: Options that are closed before.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> prunings(NasBench201()), prunings(NasBench201(), first=("none",))
+        (88, 57)
+    """
+    sizes = [max(1, len(set(decision.options) - set(first))) for decision in space.decisions]
+    total = 0
+    while any(size > 1 for size in sizes):
+        total += 1 + sum(size for size in sizes if size > 1)
+        sizes = [max(1, size - number) for size in sizes]
+    return total
+
+
 def pace_of(
     space: Space,
     measure: Measure,
     task: Task,
     recipe: Recipe,
-    device: str,
-    seed: int,
+    settings: DesignSettings,
     seconds: float,
-    workers: int,
     *,
     prune: bool = True,
-) -> Pace:
+) -> StepSeconds:
     """Measure the pace on a few random architectures of a space, on fewer where they are slow for the budget.
 
     Args:
@@ -75,19 +94,17 @@ def pace_of(
         measure: What the searches measure.
         task: The data as training sees them.
         recipe: How members are trained.
-        device: Where they are.
-        seed: Which architectures.
+        settings: The device, the workers and the seed.
         seconds: The budget.
-        workers: Processes.
         prune: Whether to time a pruning too.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(settings.seed)
     archs = [sample(space, random) for _ in range(SAMPLED)]
     scores = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], PILOT * seconds)
     score, pruning = float(np.mean(scores[1:] or scores)), 0.0
-    if prune and isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * workers:
+    if prune and isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * settings.workers:
         pruning = REGIONS * prunings(space) * _seconds(measure, whole(space.decisions))
-    return Pace(score, pruning, epoch_seconds(space, archs, task, recipe, device, PILOT * seconds))
+    return StepSeconds(score, pruning, epoch_seconds(space, archs, task, recipe, settings.device, PILOT * seconds))
 
 
 def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[float]:
@@ -141,7 +158,7 @@ class Numbers:
 
 
 def search_numbers(
-    pace: Pace, seconds: float, searches: int, evaluations: int, workers: int
+    pace: StepSeconds, seconds: float, searches: int, evaluations: int, workers: int
 ) -> tuple[int, bool, float]:
     """Evaluations of each learning search, whether to prune too (in half the time at most), and the seconds of it all.
 
@@ -153,7 +170,7 @@ def search_numbers(
         workers: Processes.
 
     Example:
-        >>> search_numbers(Pace(0.1, 10.0, 1.0), 60.0, 1, 500, 1)
+        >>> search_numbers(StepSeconds(0.1, 10.0, 1.0), 60.0, 1, 500, 1)
         (250, True, 60.0)
     """
     slower = CROWDED if workers > 1 else 1.0
@@ -218,41 +235,33 @@ def training_numbers(
 def plan_within(
     seconds: float,
     ladder: Sequence[Space],
-    measured: Callable[[Space], Pace],
-    *,
-    searches: int,
-    evaluations: int,
-    members: int,
-    baseline: int,
+    measured: Callable[[Space], StepSeconds],
+    settings: DesignSettings,
     epochs: int,
-    workers: int,
     least_epochs: int = LEAST_EPOCHS,
     gone: float = 0.0,
-) -> tuple[Space, Pace, Numbers]:
+) -> tuple[Space, StepSeconds, Numbers]:
     """The widest space at which everything that is wanted fits, or the thinnest with less of it.
 
     Args:
         seconds: What is left of the budget.
         ladder: Spaces, the thinnest first.
         measured: Measures the pace in a space.
-        searches: Runs of each method.
-        evaluations: The most of each.
-        members: The most members.
-        baseline: The most of the baseline.
+        settings: The most searches, evaluations and members, and the workers.
         epochs: The most epochs.
-        workers: Processes.
         least_epochs: The fewest epochs.
         gone: What went by of the budget before.
 
     Raises:
         InputError: Not even the least fits.
     """
+    members, baseline, workers = settings.members, settings.baseline, settings.workers
     start = time.monotonic()
-    chosen: tuple[Space, Pace, Numbers] | None = None
+    chosen: tuple[Space, StepSeconds, Numbers] | None = None
     for space in ladder:
         pace = measured(space)
         left = seconds * (1 - RESERVE) - (time.monotonic() - start)
-        number, prune, search = search_numbers(pace, SEARCH * left, searches, evaluations, workers)
+        number, prune, search = search_numbers(pace, SEARCH * left, settings.searches, settings.evaluations, workers)
         few, fewer, rounds, training = training_numbers(
             pace.epoch, left - search, members, baseline, epochs, workers, least_epochs
         )
@@ -270,7 +279,7 @@ def plan_within(
         start_up = f", {gone:.0f} s of them to start" if gone >= 1 else ""
         raise InputError(
             f"a time budget of {seconds + gone:g} s was given, and the least takes about {gone + least:.0f} s here"
-            f"{start_up}: give --time-budget {math.ceil((gone + least) / 54)}m, thinner networks with --space-args, or"
+            f"{start_up}: give --time {math.ceil((gone + least) / 54)}m, thinner networks with --space-args, or"
             " smaller inputs"
         )
     return chosen

@@ -1,35 +1,47 @@
-"""The searches of a design, each in a folder of its own, and the architectures that they end with."""
+"""The candidates of a design: its searches, the architectures they end with, and the later members that are learned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import number, unnumber, write_json
+from trainless.core.files import from_json, to_json, write_json
+from trainless.core.scores import Scores, merge
 from trainless.core.task import Task
-from trainless.designs.settings import Trial
-from trainless.execution.engine import LOCAL, Engine
-from trainless.learn.members import VERSION, read_document
+from trainless.core.text import undamaged
+from trainless.designs.planning import Trial, scored_samples
+from trainless.designs.settings import DesignSettings
+from trainless.designs.training import TrainedMembers
+from trainless.learn.members import VERSION, history_of, member_folder, read_document
+from trainless.rankings import Ranking, learn
 from trainless.runs.leaderboard import Place
+from trainless.runs.run_files import RESULT
 from trainless.runs.search import Found, search
-from trainless.runs.settings import SearchCallbacks, SearchSettings, Watch
+from trainless.runs.settings import ExecutionSettings, SearchCallbacks, SearchSettings, Watch
+from trainless.runs.signals import scores_of
+from trainless.scoring.request import select
+from trainless.searchers.learned import structure_of
 from trainless.spaces.protocol import Space
 
-RESULT = "result.json"
 RUNNERS = 50  # architectures that are remembered of each search
+LEARNED = "learned"  # where a member comes from that was chosen by the first ones
+CHOICE = "learned.json"  # the later members, once they are chosen
 
 
 @dataclass(frozen=True)
 class Winner:
-    """What one search came to.
+    """What one search came to: its ``result.json``.
 
     Args:
         trial: The search.
         archs: Its leaderboard without failures, best first; where all failed in something, those that failed least.
+        texts: They in the space's notation.
         values: The scores of each.
         evaluations: Candidates that were told.
         seconds: What it took.
@@ -38,78 +50,54 @@ class Winner:
 
     trial: str
     archs: tuple[Arch, ...]
+    texts: tuple[str, ...]
     values: tuple[Mapping[str, float], ...]
     evaluations: int
     seconds: float
     own: Arch
 
 
-def run_searches(
-    folder: Path,
-    task: Task,
-    space: Space,
-    searches: Sequence[Trial],
-    *,
-    ranking: str,
-    constraints: Mapping[str, float | str],
-    init: str,
-    device: str,
-    workers: int,
-    engine: Engine = LOCAL,
-    store: str = "",
-    watch: Callable[[Trial], Watch] = lambda trial: lambda loop, budget: None,
-    done: Callable[[Trial], None] = lambda trial: None,
-) -> list[Winner]:
-    """Run every search to its end, or read what it came to; killed, each goes on from its own folder.
+def run_search(
+    folder: Path, task: Task, space: Space, trial: Trial, settings: DesignSettings, measured: Watch
+) -> Winner:
+    """Run a search to its end in a folder of its own, or read what it came to; killed, it is resumed.
 
     Its winner is the first of its leaderboard: the best by the ranking of everything that it looked at, its own
     choice included. TEACUP's program takes the best of the history too, its paper what the policy came to.
+
+    Args:
+        folder: The search's folder.
+        task: The data.
+        space: The space.
+        trial: Which search.
+        settings: The design's.
+        measured: Called whenever anything was measured.
     """
-    winners = []
-    for trial in searches:
-        place = folder / trial.name
-        if not (place / RESULT).exists():
-            found = search(
-                task,
-                space,
-                trial.searcher,
-                ranking=ranking,
-                evaluations=trial.evaluations,
-                seed=trial.seed,
-                workers=workers,
-                out=place,
-                settings=SearchSettings(
-                    searcher_args=trial.arguments,
-                    constraints=constraints,
-                    init=init,
-                    batch=scored_samples(task),
-                    device=device,
-                    ahead=1,
-                    timeout=engine.timeout,
-                    memory_limit=engine.memory,
-                    engine=engine.kind,
-                    address=engine.address,
-                    store=store,
-                    name=f"{folder.parent.resolve().name}/{trial.name}",
-                ),
-                callbacks=SearchCallbacks(measured=watch(trial)),
-            )
-            write_json(place / RESULT, _plain(trial, found, space))
-        winners.append(_winner(read_document(place / RESULT)))
-        done(trial)
-    return winners
-
-
-def scored_samples(task: Task) -> int:
-    """Samples per batch of the proxies: 0 for the papers' numbers, on small data all there are, in whole eights.
-
-    Example:
-        >>> from trainless.tasks import task
-        >>> scored_samples(task("digits"))
-        0
-    """
-    n = len(task.part("train"))
-    return 0 if n >= 128 else n // 8 * 8 or n
+    if not (folder / RESULT).exists():
+        own = SearchSettings(
+            searcher_args=trial.arguments,
+            constraints=settings.limits,
+            init=settings.init,
+            batch=scored_samples(task),
+            ahead=1,
+            name=f"{folder.parents[1].resolve().name}/{trial.name}",
+            **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
+        )
+        found = search(
+            task,
+            space,
+            trial.searcher,
+            ranking=settings.ranking,
+            evaluations=trial.evaluations,
+            seed=trial.seed,
+            out=folder,
+            settings=own,
+            callbacks=SearchCallbacks(measured=measured),
+        )
+        write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found))})
+    data = read_document(folder / RESULT)
+    with undamaged(folder / RESULT, "give another folder with --out"):
+        return from_json(Winner, {name: value for name, value in data.items() if name != "version"})
 
 
 def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinct: bool) -> list[tuple[str, Arch]]:
@@ -124,7 +112,7 @@ def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinc
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
         >>> archs = ((3, 3, 3, 3, 3, 3), (1, 1, 1, 1, 1, 1))
-        >>> found = Winner("rl-00", archs, ({}, {}), 20, 1.0, archs[0])
+        >>> found = Winner("rl-00", archs, (), ({}, {}), 20, 1.0, archs[0])
         >>> architectures([found, found], NasBench201(), 3, distinct=True)
         [('rl-00', (3, 3, 3, 3, 3, 3)), ('rl-00', (1, 1, 1, 1, 1, 1))]
         >>> len(architectures([found, found], NasBench201(), 3, distinct=False))
@@ -142,22 +130,101 @@ def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinc
     return chosen
 
 
-def _plain(trial: Trial, found: Found, space: Space) -> dict[str, Any]:
+def first_members(size: int) -> int:
+    """How many members are chosen before anything is learned: half of them, rounded up, and at least two.
+
+    Example:
+        >>> [first_members(size) for size in (1, 2, 3, 4, 5, 30)]
+        [1, 2, 2, 2, 3, 15]
+    """
+    return min(size, max(2, math.ceil(size / 2)))
+
+
+def later_members(
+    folder: Path,
+    space: Space,
+    winners: Sequence[Winner],
+    ranking: Ranking,
+    trained: Sequence[tuple[Arch, float]],
+    count: int,
+) -> list[Arch]:
+    """The later members by :func:`promising`, chosen once and written down, so that no other machine chooses others."""
+    path = folder / CHOICE
+    if not path.exists():
+        archs = promising(winners, space, ranking, trained, count)
+        texts = [space.format(arch) for arch in archs]
+        write_json(path, {"version": VERSION, "archs": [list(arch) for arch in archs], "texts": texts})
+    with undamaged(path, "give another folder with --out"):
+        return [tuple(map(int, arch)) for arch in read_document(path)["archs"]]
+
+
+def promising(
+    winners: Sequence[Winner],
+    space: Space,
+    ranking: Ranking,
+    trained: Sequence[tuple[Arch, float]],
+    count: int,
+) -> list[Arch]:
+    """What to train next of all that the searches remember, by :func:`trainless.rankings.learn`.
+
+    Archs that compute the same are one candidate, the first of them; its scores are the mean over the searches that
+    found it, and its value the mean over its trainings that did not fail.
+
+    Args:
+        winners: What the searches came to.
+        space: Their space, whose features of structure are learned from too.
+        ranking: What the searches went by, and what is believed before anything is trained.
+        trained: Archs of the winners with a value of which higher is better; NaN where training failed.
+        count: How many; fewer where fewer are left.
+
+    Example:
+        >>> from trainless.rankings import RankProduct
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> archs = tuple((option,) * 6 for option in (3, 2, 1))
+        >>> found = Winner("rl-00", archs, (), tuple({"synflow": float(v)} for v in (9, 8, 7)), 20, 1.0, archs[0])
+        >>> promising([found], NasBench201(), RankProduct(("synflow",)), [(archs[0], 0.5)], 1)
+        [(2, 2, 2, 2, 2, 2)]
+    """
+    archs, scores = _candidates(winners, space, ranking)
+    values: dict[str, list[float]] = {}
+    for arch, value in trained:
+        values.setdefault(_name(space, arch), []).append(value)
+    known = {name: _mean(each) for name, each in values.items()}
+    features = structure_of(space)
+    structure = np.array([features(archs[name]) for name in scores.candidates], np.float64)
+    return [archs[name] for name in learn(ranking, scores, known, structure=structure).next(count)]
+
+
+def values_of(folder: Path, trained: TrainedMembers) -> list[tuple[Arch, float]]:
+    """Minus the validation loss of each member's kept weights, NaN where all attempts failed; none where none was made.
+
+    Args:
+        folder: The run folder.
+        trained: What training the members came to.
+    """
+    found = []
+    for name, member in trained.members.items():
+        if name in trained.folders:
+            losses = [epoch.valid_loss for epoch in history_of(member_folder(folder, trained.folders[name]))]
+            kept = losses[-1] if member.recipe.keep == "last" else float(np.nanmin(losses))
+            found.append((member.arch, -kept))
+        elif name in trained.replaced:
+            found.append((member.arch, math.nan))
+    return found
+
+
+def _winner(trial: Trial, found: Found) -> Winner:
     sound = [place for place in found.places if not place.failures] or _least_failed(trial, found)
     sound = sound[:RUNNERS]
-    return {
-        "version": VERSION,
-        "trial": trial.name,
-        "searcher": trial.searcher,
-        "seed": trial.seed,
-        "archs": [list(place.arch) for place in sound],
-        "texts": [place.text for place in sound],
-        "values": [{name: number(value) for name, value in place.scores.items()} for place in sound],
-        "evaluations": found.spent.evaluations,
-        "seconds": found.spent.seconds,
-        "own": list(found.best),
-        "end": found.end,
-    }
+    return Winner(
+        trial.name,
+        tuple(place.arch for place in sound),
+        tuple(place.text for place in sound),
+        tuple(place.scores for place in sound),
+        found.spent.evaluations,
+        found.spent.seconds,
+        found.best,
+    )
 
 
 def _least_failed(trial: Trial, found: Found) -> list[Place]:
@@ -172,12 +239,24 @@ def _least_failed(trial: Trial, found: Found) -> list[Place]:
     return [place for place in found.places if len(place.failures) == fewest]
 
 
-def _winner(data: Mapping[str, Any]) -> Winner:
-    return Winner(
-        data["trial"],
-        tuple(tuple(arch) for arch in data["archs"]),
-        tuple({name: unnumber(value) for name, value in row.items()} for row in data["values"]),
-        data["evaluations"],
-        data["seconds"],
-        tuple(data["own"]),
-    )
+def _candidates(winners: Sequence[Winner], space: Space, ranking: Ranking) -> tuple[dict[str, Arch], Scores]:
+    directions = {proxy.name: proxy.higher_is_better for proxy in select(ranking.proxies)}
+    archs: dict[str, Arch] = {}
+    tables = []
+    for winner in winners:
+        rows: dict[str, Mapping[str, float]] = {}
+        for arch, values in zip(winner.archs, winner.values, strict=True):
+            name = _name(space, arch)
+            archs.setdefault(name, arch)
+            rows.setdefault(name, values)
+        tables.append(scores_of(rows, directions))
+    return archs, merge(tables)  # a table has the mean where several say something of the same
+
+
+def _name(space: Space, arch: Arch) -> str:
+    return space.format(space.canonical(arch))
+
+
+def _mean(values: Sequence[float]) -> float:
+    fine = [value for value in values if not math.isnan(value)]
+    return float(np.mean(fine)) if fine else math.nan

@@ -19,14 +19,14 @@ from trainless.tasks.split import grouped, stratified
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
-    """A task as training sees it, and the validation samples that it does not see, shuffled."""
+class Holdout:
+    """A task as training sees it, and the validation samples that are held out for calibration, shuffled."""
 
     task: Task
     calibration: Index
 
 
-def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) -> Held:
+def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) -> Holdout:
     """Keep half of the validation part from training, so that promises are made on samples that chose nothing.
 
     The halves are stratified by class, and whole groups stay together. A recipe that keeps the last weights and never
@@ -48,12 +48,12 @@ def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) 
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])
     if recipe.keep == "last" and not choosing:
-        return Held(task, order.permutation(len(valid)))
+        return Holdout(task, order.permutation(len(valid)))
     stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
     groups = None if valid.groups is None else valid.groups[stopping]
     part = Part(valid.x[stopping], valid.y[stopping], groups)
     seen = replace(task, valid=part, fingerprint=f"{task.fingerprint}.{seed}")
-    return Held(seen, order.permutation(calibration))
+    return Holdout(seen, order.permutation(calibration))
 
 
 def _halves(valid: Part, values: bool, seed: int) -> tuple[Index, Index]:

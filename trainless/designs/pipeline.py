@@ -1,43 +1,65 @@
-"""``design``: from data to an ensemble that knows when it does not know, in a run folder.
+"""The story of a design, from data to an ensemble that knows when it does not know.
 
-The folder holds ``run.json`` (what was asked for), ``plan.json`` (the numbers that follow), ``searches/`` (a run folder
-each, with its store), ``members/``, ``ensemble.json`` and ``drift.safetensors`` (what joins them), ``predictions.npz``
-(what the ensemble says of the test part), ``summary.json``, ``shown.npz`` (the few samples that are shown) and
-``report.html``, which is made of these alone; and ``learned.json``, where later members are chosen by the first ones.
+Load the data and look at them, plan the numbers, search, train what was found, join the members, judge them on the test
+part and report. Every stage writes what it came to into the run folder the moment it exists, and finds it there when
+the run is resumed: ``run.json`` (what was asked for), ``plan.json`` (the numbers), ``searches/`` (a run folder each),
+``members/`` (and ``learned.json``, where later members are chosen by the first ones, and ``late``, once no further
+member is begun), ``ensemble.json`` and ``drift.safetensors`` (what joins them), ``predictions.npz`` (what the ensemble
+says of the test part), ``summary.json``, and ``report.html``, which is made of these alone and of ``shown.npz``.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Iterator, Mapping
+import math
+import time as clock
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import strict
+from trainless.core.files import strict, write_json
+from trainless.core.settings import changed
 from trainless.core.task import Task
-from trainless.core.units import budget_of, quantity, seconds_of
-from trainless.designs.ensemble import SUMMARY, join
-from trainless.designs.holdout import hold_back
-from trainless.designs.planning import Wish, plan_of, settle
-from trainless.designs.settings import Preset, require_designable, require_promises, require_varied, rungs
-from trainless.designs.settings import registry as presets
-from trainless.designs.stages import Progress, Work, elapsed, search_stage, train_stage
-from trainless.designs.stored import Carried
-from trainless.execution.engine import Engine
-from trainless.learn.members import read_document
+from trainless.designs.candidates import (
+    LEARNED,
+    Winner,
+    architectures,
+    first_members,
+    later_members,
+    run_search,
+    values_of,
+)
+from trainless.designs.ensemble import BASELINE, join, judge, summary_of
+from trainless.designs.holdout import Holdout, hold_back
+from trainless.designs.planning import DesignPlan, Trial, ladder_of, plan_of, settle
+from trainless.designs.settings import DesignSettings
+from trainless.designs.stored import LATE, StoredDesign
+from trainless.designs.training import TrainedMembers, train_members
+from trainless.learn.checkpoint import Epoch
+from trainless.learn.ensemble import most_common
+from trainless.learn.members import Member, of_architectures, of_initialisations, read_document
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
 from trainless.report.report import write_report
 from trainless.runs.folder import CONFIGURATION, locked, open_folder
-from trainless.runs.run_files import REPORT
+from trainless.runs.loop import Loop
+from trainless.runs.run_files import REPORT, SEARCHES, SUMMARY
+from trainless.searchers.stopping import Budget
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
 from trainless.store import store_at
 from trainless.tasks import task as named_task
+
+TIMED = 3  # architectures that are timed after the searches
+OVERTIME = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
+SEEDS, BASELINE_SEEDS = 10_000, 5_000
+DEFAULTS = DesignSettings()
+
+Progress = Callable[[str, float, float, str], None]
+"""Called with a stage, how much of it is done, of how much, and a detail."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,151 +77,91 @@ class Designed:
     summary: Mapping[str, Any]
 
 
+@dataclass(frozen=True, eq=False)
+class DesignRun:
+    """A design under way: what every stage is given.
+
+    Args:
+        folder: The run folder.
+        task: The data.
+        settings: What was asked for, with the preset's values.
+        ladder: The spaces to choose a width from, the thinnest first.
+        started: When the time budget began.
+        progress: Told how far it is.
+        keep: Called when there is something that another machine could resume from.
+    """
+
+    folder: Path
+    task: Task
+    settings: DesignSettings
+    ladder: list[Space]
+    started: float
+    progress: Progress
+    keep: Callable[[], None] = lambda: None
+
+    @property
+    def chosen(self) -> Space | None:
+        """The space, where it is not a registered one."""
+        return None if self.settings.space in spaces else self.ladder[0]
+
+
 def design(
     data: Task | Any,
     out: str | Path,
     *,
-    preset: str | Preset = "fast",
-    space: str = "nb201",
-    space_args: Mapping[str, Any] | None = None,
-    ranking: str = "",
-    init: str = "",
-    constraints: Mapping[str, float | str] | None = None,
-    evaluations: int | None = None,
-    members: int | None = None,
-    epochs: int | None = None,
-    baseline: int | None = None,
-    learn: bool = False,
-    time_budget: float | str | None = None,
-    coverage: float = 0.9,
-    by_class: bool = False,
-    accuracy: float = 0.95,
-    seed: int = 0,
-    device: str = "cpu",
-    workers: int = 1,
-    timeout: float | str | None = None,
-    memory_limit: float | str | None = None,
-    engine: str = "local",
-    address: str = "",
-    store: str = "",
-    interval: float = 20.0,
+    preset: str | None = None,
+    time: float | str | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    settings: DesignSettings = DEFAULTS,
     started: float | None = None,
     report: bool = True,
     progress: Progress = lambda stage, done, total, detail: None,
 ) -> Designed:
     """Search architectures for data, train the best ones, and make of them an ensemble that says how sure it is.
 
-    Everything is written the moment it exists. Killed at any moment and called again, it goes on and ends with the
+    Everything is written the moment it exists. Killed at any moment and called again, it is resumed and ends with the
     same result; on a CPU the same seed gives the same predictions, however many workers there are. With a time
     budget the numbers are planned from what a pilot measures (see :mod:`trainless.designs.budget`) and may differ from
-    run to run, but never within a run; what was planned is in ``plan.json``.
+    run to run, but never within a run.
 
     Args:
         data: A task, or anything that :func:`trainless.task` takes.
         out: The run folder.
-        preset: ``fast``, ``thorough`` or ``teacup``: the numbers of everything.
-        space: The search space.
-        space_args: Its parameters; by default the width that fits the data and the preset.
-        ranking: What the searches go by; the preset's by default.
-        init: ``"own"`` scores networks as they are built, ``"paper"`` each proxy in its published setting. By default
-            ``"paper"`` for TEACUP's composite, which was fitted on it, and ``"own"`` for all other rankings.
-        constraints: The most of a cost, as in :func:`trainless.searchers`.
-        evaluations: The most candidates of each search, instead of the preset's number. Pruning takes a fixed number
-            (57 on ``nb201``) and is left out where that is more, or where the members leave it no place.
-        members: Members of the ensemble, instead of the preset's number.
-        epochs: The most epochs, instead of the preset's.
-        baseline: Members of the single-architecture ensemble, instead of the preset's number.
-        learn: Whether only the first half of the members, two at least, is chosen by the ranking, and the others once
-            those are trained, by what :func:`trainless.rankings.learn` makes of their validation losses.
-        time_budget: Wall time in seconds, or text such as ``"30m"``.
-        coverage: Of conformal sets or intervals.
-        by_class: Whether sets keep their coverage for every class.
-        accuracy: What the deferral rule promises on what it answers.
+        preset: ``fast``, ``thorough`` or ``teacup``: the numbers of everything. This and the following take the place
+            of the settings' where they are given.
+        time: Wall time in seconds, or text such as ``"30m"``.
         seed: The seed of everything.
-        device: Where to score and train.
         workers: Processes on a CPU, one thread each.
-        timeout: Seconds that scoring one candidate may take.
-        memory_limit: Bytes that one worker may take, such as ``"4g"``.
-        engine: ``"local"`` for this machine, ``"ray"`` for a Ray cluster.
-        address: Of a Ray cluster; one is started here by default.
-        interval: Seconds between checkpoints of a training.
+        device: Where to score and train.
+        settings: Everything else, and what each means: :class:`~trainless.designs.settings.DesignSettings`.
         started: When the time budget began by ``time.monotonic()``; now by default.
-        store: A store to share scores with other machines, as in :func:`trainless.searchers`. The design itself is kept
-            there too, its searches and its trained members, so that any machine can go on with it.
         report: Whether to make ``report.html``.
         progress: Told how far it is.
 
     Raises:
         InputError: The data do not allow an ensemble, or the folder holds another run.
     """
-    started = time.monotonic() if started is None else started
-    require_promises(coverage, accuracy)
-    seconds = budget_of(time_budget)
-    task = data if isinstance(data, Task) else named_task(data)
-    require_designable(task)
-    require_varied(task)
-    folder = Path(out)
-    numbers = _changed(preset, evaluations, members, epochs, baseline)
-    most = None if memory_limit is None else int(quantity(memory_limit, "memory"))
-    where = Engine(engine, workers, seconds_of(timeout), most, device, address)
-    goal = ranking or numbers.ranking
-    setting = init or ("paper" if goal == "teacup" else "own")
-    wish = Wish(numbers, goal, setting, device, workers, seed, seconds, where, store, learn)
-    limits = {name: quantity(most, name) for name, most in (constraints or {}).items()}
-    ladder = rungs(numbers, space, space_args or {})
-    ladder[0].check(task)
-    named_ranking(goal)
-    promises = {"coverage": coverage, "by_class": by_class, "accuracy": accuracy}
-    chosen = None if space in spaces else ladder[0]
-    work = Work(folder, task, wish, limits, promises, chosen, interval, progress)
-    with locked(folder):
-        fresh = not (folder / CONFIGURATION).exists()
-        open_folder(folder, _asked(work, space, space_args or {}), {"seconds": wish.seconds})
-        if not (folder / SUMMARY).exists():
-            with _carried(work, fresh) as work:
-                _work(work, ladder, started)
-        if report and not (folder / REPORT).exists():
+    began = clock.monotonic() if started is None else started
+    asked = changed(settings, preset=preset, time=time, seed=seed, workers=workers, device=device).resolved()
+    task = load(data)
+    run = DesignRun(Path(out), task, asked, look(task, asked), began, progress)
+    with locked(run.folder):
+        fresh = write_settings(run)
+        if not (run.folder / SUMMARY).exists():
+            with _stored(run, fresh) as run:
+                plan = plan_numbers(run)
+                winners = search_candidates(run, plan)
+                elapsed = _elapsed(run, plan, winners)
+                plan, holdout = settle_numbers(run, plan, winners, elapsed)
+                trained = train_found(run, plan, holdout, winners, elapsed)
+                conclude(run, plan, holdout, winners, trained)
+        if report and not (run.folder / REPORT).exists():
             progress("reporting", 0, 1, "")
-            write_report(folder, task, chosen)
+            write_report(run.folder, task, run.chosen)
             progress("reporting", 1, 1, "")
-        return designed(folder, chosen)
-
-
-@contextmanager
-def _carried(work: Work, fresh: bool) -> Iterator[Work]:
-    """The work with what a store has of it, and with a place there for what comes."""
-    if not work.wish.store:
-        yield work
-        return
-    with store_at(work.wish.store) as store:
-        carried = Carried(store, work.folder)
-        with carried.held():
-            try:
-                carried.fetch()
-            except InputError:
-                if fresh:
-                    (work.folder / CONFIGURATION).unlink()
-                raise
-            carried.keep()
-            yield dataclasses.replace(work, keep=carried.keep)
-            carried.keep()
-
-
-def _work(work: Work, ladder: list[Space], started: float) -> None:
-    """All stages; each finds what it did before."""
-    work.progress("planning", 0, 1, "")
-    plan = plan_of(work.folder, work.wish, work.task, ladder, time.monotonic() - started)
-    work.keep()
-    work.progress("planning", 1, 1, "; ".join(plan.notes))
-    winners = search_stage(work, plan)
-    held = hold_back(work.task, plan.recipe, work.wish.seed, choosing=work.wish.learn)
-    spent = elapsed(plan, winners, started)
-    plan = settle(work.folder, plan, work.wish, work.task, held, winners, spent)
-    work.keep()
-    entries, origins, roster = train_stage(work, plan, held, winners, spent)
-    work.progress("calibrating", 0, 1, "")
-    join(work, plan, held, winners, entries, origins, roster)
-    work.progress("calibrating", 1, 1, "")
+        return designed(run.folder, run.chosen)
 
 
 def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
@@ -213,32 +175,211 @@ def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
     return Designed(path, load_predictor(path, chosen), read_document(path / SUMMARY))
 
 
-def _changed(
-    preset: str | Preset, evaluations: int | None, members: int | None, epochs: int | None, baseline: int | None
-) -> Preset:
-    base = presets[preset] if isinstance(preset, str) else preset
-    wanted = {"evaluations": evaluations, "members": members, "epochs": epochs, "baseline": baseline}
-    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-    for name, value in given.items():
-        if value < (0 if name == "baseline" else 1):
-            raise InputError(f"{name}={value} was given; expected at least {0 if name == 'baseline' else 1}")
-    return dataclasses.replace(base, **given)
+def load(data: Task | Any) -> Task:
+    """Read the data; writes nothing.
+
+    Raises:
+        InputError: An ensemble cannot be made for them.
+    """
+    task = data if isinstance(data, Task) else named_task(data)
+    if task.target.kind == "tokens":
+        raise InputError(
+            f"the task {task.name!r} predicts tokens; trainless design makes ensembles for classes and values: use"
+            " trainless search"
+        )
+    for name, part, least in (("train", task.train, 4), ("valid", task.valid, 2)):
+        count = 0 if part is None else len(part)
+        if count < least:
+            raise InputError(f"{task.name}: {count} samples in the {name} part; expected at least {least}: add samples")
+    return task
 
 
-def _asked(work: Work, space: str, space_args: Mapping[str, Any]) -> dict[str, Any]:
-    wish = work.wish
-    return {
-        "verb": "design",
-        "task": {"name": work.task.name, "fingerprint": work.task.fingerprint},
-        "space": space,
-        "space_args": dict(space_args),
-        "preset": strict(dataclasses.asdict(wish.preset)),
-        "ranking": wish.ranking,
-        "init": wish.init,
-        "learn": wish.learn,
-        "limits": dict(work.limits),
-        "time_budget": wish.seconds or 0.0,
-        "seed": wish.seed,
-        "device": wish.device,
-        **work.promises,
-    }
+def look(task: Task, settings: DesignSettings) -> list[Space]:
+    """Look whether the data vary and what networks they fit into; writes nothing.
+
+    Returns:
+        The spaces to choose a width from, the thinnest first.
+    """
+    x, _ = task.batch(64, seed=0)
+    if bool((x == x[:1]).all()):
+        raise InputError(f"{task.name}: all inputs of the train part are the same: there is nothing to learn from")
+    ladder = ladder_of(settings)
+    ladder[0].check(task)
+    named_ranking(settings.ranking)
+    return ladder
+
+
+def write_settings(run: DesignRun) -> bool:
+    """Write ``run.json``, or compare it where the run is resumed; say whether it is new.
+
+    Raises:
+        InputError: The folder holds another run.
+    """
+    fresh = not (run.folder / CONFIGURATION).exists()
+    task = {"name": run.task.name, "fingerprint": run.task.fingerprint}
+    asked = {"verb": "design", "task": task, **run.settings.described()}
+    open_folder(run.folder, asked, {"seconds": run.settings.seconds})
+    return fresh
+
+
+@contextmanager
+def _stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
+    """The run with what a store has of it, and with a place there for what comes."""
+    if not run.settings.store:
+        yield run
+        return
+    with store_at(run.settings.store) as store:
+        stored = StoredDesign(store, run.folder)
+        with stored.held():
+            try:
+                stored.fetch()
+            except InputError:
+                if fresh:
+                    (run.folder / CONFIGURATION).unlink()
+                raise
+            stored.keep()
+            yield replace(run, keep=stored.keep)
+            stored.keep()
+
+
+def plan_numbers(run: DesignRun) -> DesignPlan:
+    """Plan searches, width, members and epochs; writes ``plan.json``."""
+    run.progress("planning", 0, 1, "")
+    plan = plan_of(run.folder, run.settings, run.task, run.ladder, clock.monotonic() - run.started)
+    run.keep()
+    run.progress("planning", 1, 1, "; ".join(plan.notes))
+    return plan
+
+
+def search_candidates(run: DesignRun, plan: DesignPlan) -> list[Winner]:
+    """Run all searches of a plan; writes ``searches/NAME/``, a run folder each."""
+    total, winners = float(len(plan.searches)), list[Winner]()
+
+    def search(trial: Trial) -> Winner:
+        def measured(loop: Loop, budget: Budget) -> None:
+            told = loop.spent.evaluations
+            share = told / trial.evaluations if trial.evaluations else 1 - 1 / (1 + told / 50)
+            run.progress("searching", len(winners) + min(1.0, share), total, f"{trial.name}: {told} evaluations")
+
+        place = run.folder / SEARCHES / trial.name
+        return run_search(place, run.task, plan.space, trial, run.settings, measured)
+
+    run.progress("searching", 0, total, "")
+    for trial in plan.searches:
+        winners.append(search(trial))
+        run.progress("searching", len(winners), total, trial.name)
+    return winners
+
+
+def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callable[[], float]:
+    """Seconds that a run has taken so far; what earlier sessions recorded counts."""
+    recorded = float((plan.pilot or {}).get("seconds", 0.0)) + sum(winner.seconds for winner in winners)
+    before = max(0.0, recorded - (clock.monotonic() - run.started))
+    return lambda: before + clock.monotonic() - run.started
+
+
+def settle_numbers(
+    run: DesignRun, plan: DesignPlan, winners: list[Winner], elapsed: Callable[[], float]
+) -> tuple[DesignPlan, Holdout]:
+    """Divide the validation part, and plan members and epochs from the time that is left; writes ``plan.json``."""
+    holdout = hold_back(run.task, plan.recipe, run.settings.seed, choosing=run.settings.learn)
+    few = [arch for _, arch in architectures(winners, plan.space, TIMED, distinct=run.settings.distinct)]
+    plan = settle(run.folder, plan, run.settings, holdout.task, few, elapsed)
+    run.keep()
+    return plan, holdout
+
+
+def train_found(
+    run: DesignRun, plan: DesignPlan, holdout: Holdout, winners: list[Winner], elapsed: Callable[[], float]
+) -> TrainedMembers:
+    """Train all members, the later half by what the first half taught where that was asked for.
+
+    Writes ``members/NAME/``, ``late`` once no further member is begun, and ``learned.json`` where later members are
+    chosen by the first ones.
+    """
+    settings, space = run.settings, plan.space
+    count = first_members(plan.members) if settings.learn else plan.members
+    found = architectures(winners, space, count, distinct=settings.distinct)
+    baseline = _baseline(run, plan, winners)
+    later, began, before = plan.members - count, elapsed(), TrainedMembers()
+    if later:
+        first = _named(run, plan, found)
+        before = _train(run, plan, holdout, first, before, len(first) + later + len(baseline), elapsed, began)
+        known = values_of(run.folder, before)
+        chosen = later_members(run.folder, space, winners, named_ranking(settings.ranking), known, later)
+        run.keep()
+        found += [(LEARNED, arch) for arch in chosen]
+    members = {**_named(run, plan, found), **baseline}
+    rest = {name: member for name, member in members.items() if name not in before.members}
+    trained = _train(run, plan, holdout, rest, before, len(members), elapsed, began)
+    origins = dict(zip(members, [*(origin for origin, _ in found), *[BASELINE] * len(baseline)], strict=True))
+    return replace(trained, origins=origins)
+
+
+def conclude(
+    run: DesignRun, plan: DesignPlan, holdout: Holdout, winners: list[Winner], trained: TrainedMembers
+) -> None:
+    """Join the members, judge them on the test part and sum up.
+
+    Writes ``ensemble.json`` and ``drift.safetensors``, ``predictions.npz``, and ``summary.json``, which comes last.
+    """
+    run.progress("calibrating", 0, 1, "")
+    predictor = join(run.folder, run.task, run.settings, holdout, trained, run.chosen)
+    judged = judge(run.folder, run.task, run.settings, predictor, trained, run.chosen)
+    summary = summary_of(run.folder, run.task, plan, holdout, winners, trained, judged)
+    write_json(run.folder / SUMMARY, strict(summary))
+    run.progress("calibrating", 1, 1, "")
+
+
+def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]]) -> dict[str, Member]:
+    made = of_architectures(plan.space, [arch for _, arch in found], plan.recipe, SEEDS * run.settings.seed)
+    return {f"{number:02d}": member for number, member in enumerate(made)}
+
+
+def _baseline(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> dict[str, Member]:
+    if not plan.baseline:
+        return {}
+    arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
+    first = SEEDS * run.settings.seed + BASELINE_SEEDS
+    same = of_initialisations(plan.space, arch, plan.baseline, plan.recipe, first)
+    return {f"{BASELINE}-{number:02d}": member for number, member in enumerate(same)}
+
+
+def _train(
+    run: DesignRun,
+    plan: DesignPlan,
+    holdout: Holdout,
+    members: Mapping[str, Member],
+    before: TrainedMembers,
+    total: int,
+    elapsed: Callable[[], float],
+    began: float,
+) -> TrainedMembers:
+    """Train some of the members, after those before; ``total`` is how many there are in all."""
+    epochs, trained = plan.recipe.epochs, len(before.folders)
+
+    def epoch(name: str, one: Epoch) -> None:
+        reached = trained * epochs + one.number + 1
+        run.progress("training", reached, total * epochs, f"member {name}: validation loss {one.valid_loss:.3f}")
+
+    def done(name: str, status: str) -> None:
+        nonlocal trained
+        trained += status == "ok"
+        run.keep()
+        what = "is trained" if status == "ok" else status
+        run.progress("training", trained * epochs, total * epochs, f"member {name} {what}")
+
+    def late() -> bool:
+        """Whether one more member, taking as long as those before, would end too late; once so, it is kept so."""
+        if run.settings.seconds is None or not trained:
+            return False
+        one = (elapsed() - began) / math.ceil(trained / run.settings.workers)
+        if elapsed() + one > OVERTIME * run.settings.seconds:
+            (run.folder / LATE).touch()
+            run.keep()
+        return (run.folder / LATE).exists()
+
+    run.progress("training", trained * epochs, total * epochs, "")
+    return before | train_members(
+        run.folder, holdout.task, members, run.settings, chosen=run.chosen, late=late, epoch=epoch, done=done
+    )

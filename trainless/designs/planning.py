@@ -1,65 +1,73 @@
-"""The numbers of a design: from its preset, or from what fits into a time budget; written once and kept."""
+"""The plan of a design: its numbers, from the preset or from what fits into a time budget; written once and kept."""
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
 from trainless.core.task import Task
-from trainless.designs.budget import PILOT, RESERVE, epoch_seconds, least_epochs, pace_of, plan_within, training_numbers
-from trainless.designs.candidates import Winner, architectures, scored_samples
-from trainless.designs.holdout import Held, hold_back
-from trainless.designs.settings import Preset, Trial, no_pruning, recipe_of, trials, widest
-from trainless.execution.engine import Engine
+from trainless.core.text import undamaged
+from trainless.core.types import Json
+from trainless.designs.budget import (
+    PILOT,
+    RESERVE,
+    epoch_seconds,
+    least_epochs,
+    pace_of,
+    plan_within,
+    prunings,
+    training_numbers,
+)
+from trainless.designs.holdout import hold_back
+from trainless.designs.settings import DesignSettings
 from trainless.learn.members import VERSION, read_document
-from trainless.learn.recipe import Recipe
+from trainless.learn.recipe import Recipe, recipe_for
 from trainless.rankings import ranking as named_ranking
+from trainless.runs.run_files import PLAN
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
-from trainless.spaces.protocol import Space, key
+from trainless.spaces import registry as spaces
+from trainless.spaces import space as named_space
+from trainless.spaces.protocol import Counted, Space, Supernet, key
 
-PLAN = "plan.json"
-TIMED = 3  # architectures that are timed after the searches
+SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
+CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
+CUDA_WORK = 200.0  # how much more work a preset takes on where there is a GPU
+STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What was asked for.
+class Trial:
+    """One search to be run."""
+
+    name: str
+    searcher: str
+    seed: int
+    evaluations: int | None
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DesignPlan:
+    """What is to be done: ``plan.json``.
 
     Args:
-        preset: Numbers, as far as the others do not say.
-        ranking: What the searches go by.
-        init: How networks are initialised for scoring.
-        device: Where everything runs.
-        workers: Processes.
-        seed: The seed of everything.
-        seconds: The time budget; None for none.
-        engine: Where these processes are, and the limits of one candidate.
-        store: A store that other machines share; empty for one per search.
-        learn: Whether the later half of the members is chosen by what the first half taught.
+        space: The space.
+        searches: The searches.
+        members: Members of the ensemble.
+        baseline: Members of one architecture.
+        recipe: How they are trained.
+        pilot: What was measured, with a time budget.
+        settled: Whether members and epochs are final; with a time budget they are once the searches are over.
+        notes: What the user should know.
     """
-
-    preset: Preset
-    ranking: str
-    init: str
-    device: str
-    workers: int
-    seed: int
-    seconds: float | None
-    engine: Engine = field(default_factory=Engine)
-    store: str = ""
-    learn: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be done."""
 
     space: Space
     searches: tuple[Trial, ...]
@@ -70,92 +78,144 @@ class Plan:
     settled: bool
     notes: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Plain data; the space by its key."""
-        return {
-            "version": VERSION,
-            "space": key(self.space),
-            "searches": [dataclasses.asdict(trial) for trial in self.searches],
-            "members": self.members,
-            "baseline": self.baseline,
-            "recipe": to_json(self.recipe),
-            "pilot": self.pilot,
-            "settled": self.settled,
-            "notes": list(self.notes),
-        }
+        own = {each.name: to_json(getattr(self, each.name)) for each in fields(self) if each.name != "space"}
+        return {"version": VERSION, "space": key(self.space), **own}
 
 
-def plan_of(folder: Path, wish: Wish, task: Task, ladder: list[Space], spent: float = 0.0) -> Plan:
+def ladder_of(settings: DesignSettings) -> list[Space]:
+    """The spaces to choose a width from, the thinnest first: the preset's, or the one that was asked for."""
+    name, parameters = settings.space, settings.space_args
+    if ":" in name or parameters or not {"channels", "cells"} <= set(inspect.signature(spaces[name]).parameters):
+        return [named_space(name, **parameters)]
+    return [named_space(name, channels=channels, cells=cells) for channels, cells in settings.rungs]
+
+
+def plan_of(folder: Path, settings: DesignSettings, task: Task, ladder: list[Space], spent: float = 0.0) -> DesignPlan:
     """The plan that is there, or a new one that is written down.
 
-    Without a time budget everything follows from the preset and the data, and two runs are the same. With one, the
-    pilot decides, so that two runs may have other numbers; a run that is gone on with keeps its own.
+    Without a time budget everything follows from the settings and the data, and two runs are the same. With one, the
+    pilot decides, so that two runs may have other numbers; a resumed run keeps its own.
 
     Args:
         folder: The run folder.
-        wish: What was asked for.
+        settings: What was asked for.
         task: The data.
         ladder: The spaces to choose from, the thinnest first.
         spent: Seconds of the budget that are gone already.
     """
     if (folder / PLAN).exists():
         return _read(folder / PLAN, ladder)
-    recipe = recipe_of(wish.preset, task)
-    if wish.seconds is None:
-        space = widest(wish.preset, ladder, task, recipe, wish.device)
-        searches = tuple(trials(wish.preset, space, wish.seed))
-        notes = _notes(no_pruning(wish.preset, space))
-        plan = Plan(space, searches, wish.preset.members, wish.preset.baseline, recipe, None, True, notes)
+    recipe = recipe_of(settings, task)
+    if settings.seconds is None:
+        space = widest(settings, ladder, task, recipe)
+        searches, notes = tuple(trials(settings, space)), _notes(no_pruning(settings, space))
+        plan = DesignPlan(space, searches, settings.members, settings.baseline, recipe, None, True, notes)
     else:
-        plan = _within(wish, wish.seconds, spent, task, ladder, recipe)
+        plan = _within(settings, settings.seconds, spent, task, ladder, recipe)
     write_json(folder / PLAN, plan.to_json())
     return plan
 
 
-def _within(wish: Wish, budget: float, spent: float, task: Task, ladder: list[Space], recipe: Recipe) -> Plan:
-    preset, start, seconds = wish.preset, time.monotonic(), budget - spent
-    held = hold_back(task, recipe, wish.seed, choosing=wish.learn)
-    proxies = select(named_ranking(wish.ranking).proxies)
-    options: dict[str, Any] = {"seed": wish.seed, "init": init_named(wish.init), "device": wish.device}
-    space, pace, numbers = plan_within(
-        seconds,
-        ladder,
-        lambda rung: pace_of(
-            rung,
-            ByProxies(rung, task, proxies, batch=scored_samples(task), **options),
-            held.task,
-            recipe,
-            wish.device,
-            wish.seed,
-            seconds,
-            wish.workers,
-            prune="prune" in preset.methods and not no_pruning(preset, rung),
-        ),
-        searches=preset.searches,
-        evaluations=preset.evaluations,
-        members=preset.members,
-        baseline=preset.baseline,
-        epochs=recipe.epochs,
-        workers=wish.workers,
-        least_epochs=least_epochs(task, recipe),
-        gone=spent,
+def settle(
+    folder: Path,
+    plan: DesignPlan,
+    settings: DesignSettings,
+    task: Task,
+    archs: list[Arch],
+    elapsed: Callable[[], float],
+) -> DesignPlan:
+    """Plan members and epochs again from the time that is left and the architectures that were found.
+
+    Args:
+        folder: The run folder.
+        plan: The plan as it was before the searches.
+        settings: What was asked for.
+        task: The data as training sees them.
+        archs: A few of those that were found.
+        elapsed: Seconds that the run has taken so far.
+    """
+    if plan.settled or settings.seconds is None:
+        return plan
+    most = recipe_of(settings, task).epochs
+    seconds = epoch_seconds(plan.space, archs, task, plan.recipe, settings.device, PILOT * settings.seconds)
+    left = settings.seconds * (1 - RESERVE / 2) - elapsed()
+    members, baseline, epochs, expected = training_numbers(
+        seconds, left, settings.members, settings.baseline, most, settings.workers, least_epochs(task, plan.recipe)
     )
-    chosen = trials(preset, space, wish.seed, numbers.evaluations)
-    why = no_pruning(preset, space)
-    if not numbers.prune and any(trial.evaluations is None for trial in chosen):
-        chosen = [trial for trial in chosen if trial.evaluations is not None]
-        why = "it does not fit into the time budget"
-    pilot = {
-        "seconds": time.monotonic() - start,
-        "pace": dataclasses.asdict(pace),
-        "expected": dataclasses.asdict(numbers),
-    }
-    final = steady(recipe_of(preset, task, numbers.epochs))
-    return Plan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False, _notes(why))
+    settled = replace(
+        plan,
+        members=members,
+        baseline=baseline,
+        recipe=steady(recipe_of(settings, task, epochs)),
+        pilot={**(plan.pilot or {}), "training": {"epoch": seconds, "left": left, "expected": expected}},
+        settled=True,
+    )
+    write_json(folder / PLAN, settled.to_json())
+    return settled
 
 
-def _notes(why: str) -> tuple[str, ...]:
-    return (f"pruning was left out: {why}",) if why else ()
+def trials(settings: DesignSettings, space: Space, evaluations: int | None = None) -> list[Trial]:
+    """The searches of a design, each of so many evaluations.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> [trial.name for trial in trials(DesignSettings().resolved(), NasBench201())]
+        ['rl-00', 'genetic-00', 'prune-00']
+    """
+    return [
+        Trial(
+            f"{short}-{run:02d}",
+            searcher,
+            1000 * settings.seed + 100 * kind + run,
+            None if short == "prune" else evaluations or settings.evaluations,
+            settings.searcher_args.get(short, {}),
+        )
+        for kind, (short, searcher) in enumerate(SEARCHERS.items())
+        if short in settings.methods and (short != "prune" or not no_pruning(settings, space))
+        for run in range(settings.searches)
+    ]
+
+
+def no_pruning(settings: DesignSettings, space: Space) -> str:
+    """Why pruning is left out; empty where it is not.
+
+    It takes a fixed number of evaluations, which has to be within what a search may have. Its winner comes after those
+    of the other searches, which have to leave it a place among the members. A design of nothing else keeps it.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> no_pruning(DesignSettings(evaluations=20).resolved(), NasBench201())
+        'it takes 57 evaluations, and a search was to have 20 at most'
+    """
+    others = settings.searches * sum(method != "prune" for method in settings.methods)
+    if "prune" not in settings.methods or not others:
+        return ""
+    if not isinstance(space, Supernet):
+        return f"{space.name} has no supernets"
+    needed = prunings(space, **{"first": CLOSED_FIRST, **settings.searcher_args.get("prune", {})})
+    if needed > settings.evaluations:
+        return f"it takes {needed} evaluations, and a search was to have {settings.evaluations} at most"
+    if settings.members <= others:
+        return f"the other {others} searches come first, and {settings.members} members leave it no place"
+    return ""
+
+
+def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -> Recipe:
+    """The data's recipe with as many epochs at most; on small data the default one has smaller batches.
+
+    Example:
+        >>> recipe_of(DesignSettings().resolved(), Task.noise((1, 8, 8))).epochs
+        25
+    """
+    found = recipe_for(task)
+    most = epochs or min(found.epochs, settings.epochs)
+    warmup = min(found.warmup, most // 5)
+    found = replace(found, epochs=most, warmup=warmup, patience=0 if found.patience >= most else found.patience)
+    if found.name == "default" and task.train is not None:
+        found = replace(found, batch=max(8, min(found.batch, 2 ** max(0, (len(task.train) // STEPS).bit_length() - 1))))
+    return found
 
 
 def steady(recipe: Recipe) -> Recipe:
@@ -166,49 +226,93 @@ def steady(recipe: Recipe) -> Recipe:
         >>> steady(recipe("default")).patience
         0
     """
-    return dataclasses.replace(recipe, patience=0)
+    return replace(recipe, patience=0)
 
 
-def settle(
-    folder: Path, plan: Plan, wish: Wish, task: Task, held: Held, winners: list[Winner], elapsed: Callable[[], float]
-) -> Plan:
-    """Plan members and epochs again from the time that is left and the architectures that were found."""
-    if plan.settled or wish.seconds is None:
-        return plan
-    found = architectures(winners, plan.space, TIMED, distinct=wish.preset.distinct)
-    most = recipe_of(wish.preset, task).epochs
-    archs = [arch for _, arch in found]
-    seconds = epoch_seconds(plan.space, archs, held.task, plan.recipe, wish.device, PILOT * wish.seconds)
-    left = wish.seconds * (1 - RESERVE / 2) - elapsed()
-    preset = wish.preset
-    members, baseline, epochs, expected = training_numbers(
-        seconds, left, preset.members, preset.baseline, most, wish.workers, least_epochs(task, plan.recipe)
-    )
-    measured = {"epoch": seconds, "left": left, "expected": expected}
-    settled = dataclasses.replace(
-        plan,
-        members=members,
-        baseline=baseline,
-        recipe=steady(recipe_of(preset, task, epochs)),
-        pilot={**(plan.pilot or {}), "training": measured},
-        settled=True,
-    )
-    write_json(folder / PLAN, settled.to_json())
-    return settled
+def widest(settings: DesignSettings, ladder: list[Space], task: Task, recipe: Recipe) -> Space:
+    """The widest space whose training is within the settings' work, by counts alone; the thinnest at least.
+
+    Work is members × epochs × samples × 3 × multiply–accumulates of the densest architecture: a forward pass, and a
+    backward pass of twice as much. It depends on the data and the preset, not on this machine's pace, so that the same
+    command makes the same networks everywhere.
+    """
+    allowed = settings.work * (CUDA_WORK if settings.device.startswith("cuda") else 1.0)
+    samples = len(task.part("train")) * recipe.epochs * (settings.members + settings.baseline)
+    chosen = ladder[0]
+    for space in ladder[1:]:
+        if 3 * samples * densest_flops(space, task) <= allowed:
+            chosen = space
+    return chosen
 
 
-def _read(path: Path, ladder: list[Space]) -> Plan:
+def densest_flops(space: Space, task: Task) -> float:
+    """Multiply–accumulates of the most expensive of each decision's options; infinite where it cannot be counted."""
+    if not isinstance(space, Counted):
+        return float("inf")
+    arch = tuple(0 for _ in space.decisions)
+    for place, decision in enumerate(space.decisions):
+        options = [(*arch[:place], option, *arch[place + 1 :]) for option in range(len(decision))]
+        arch = max((one for one in options if space.valid(one)), key=lambda one: space.counts(one, task).flops)
+    return float(space.counts(arch, task).flops)
+
+
+def scored_samples(task: Task) -> int:
+    """Samples per batch of the proxies: 0 for the papers' numbers, on small data all there are, in whole eights.
+
+    Example:
+        >>> from trainless.tasks import task
+        >>> scored_samples(task("digits"))
+        0
+    """
+    n = len(task.part("train"))
+    return 0 if n >= 128 else n // 8 * 8 or n
+
+
+def _within(
+    settings: DesignSettings, budget: float, spent: float, task: Task, ladder: list[Space], recipe: Recipe
+) -> DesignPlan:
+    start, seconds = time.monotonic(), budget - spent
+    seen = hold_back(task, recipe, settings.seed, choosing=settings.learn).task
+    proxies, init = select(named_ranking(settings.ranking).proxies), init_named(settings.init)
+
+    def measured(rung: Space) -> Any:
+        options: dict[str, Any] = {"seed": settings.seed, "init": init, "device": settings.device}
+        measure = ByProxies(rung, task, proxies, batch=scored_samples(task), **options)
+        prune = "prune" in settings.methods and not no_pruning(settings, rung)
+        return pace_of(rung, measure, seen, recipe, settings, seconds, prune=prune)
+
+    fewest = least_epochs(task, recipe)
+    space, pace, numbers = plan_within(seconds, ladder, measured, settings, recipe.epochs, fewest, gone=spent)
+    chosen, why = trials(settings, space, numbers.evaluations), no_pruning(settings, space)
+    if not numbers.prune and any(trial.evaluations is None for trial in chosen):
+        chosen = [trial for trial in chosen if trial.evaluations is not None]
+        why = "it does not fit into the time budget"
+    pilot = {
+        "seconds": time.monotonic() - start,
+        "pace": asdict(pace),
+        "expected": asdict(numbers),
+    }
+    final = steady(recipe_of(settings, task, numbers.epochs))
+    return DesignPlan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False, _notes(why))
+
+
+def _notes(why: str) -> tuple[str, ...]:
+    return (f"pruning was left out: {why}",) if why else ()
+
+
+def _read(path: Path, ladder: list[Space]) -> DesignPlan:
     data = read_document(path)
     space = next((rung for rung in ladder if key(rung) == data["space"]), None)
     if space is None:
         raise InputError(f"{path} plans with {data['space']}, which was not asked for: give another folder")
-    searches = tuple(
-        Trial(**{**trial, "arguments": {name: _tuples(value) for name, value in trial["arguments"].items()}})
-        for trial in data["searches"]
-    )
-    recipe, notes = from_json(Recipe, data["recipe"]), tuple(data.get("notes", ()))
-    return Plan(space, searches, data["members"], data["baseline"], recipe, data["pilot"], data["settled"], notes)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    with undamaged(path, "give another folder with --out"):
+        return DesignPlan(
+            space,
+            tuple(from_json(Trial, trial) for trial in data["searches"]),
+            int(data["members"]),
+            int(data["baseline"]),
+            from_json(Recipe, data["recipe"]),
+            data["pilot"],
+            bool(data["settled"]),
+            tuple(data["notes"]),
+        )

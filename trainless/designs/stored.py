@@ -1,4 +1,4 @@
-"""What a design keeps in a store, so that another machine goes on with it and trains nothing again.
+"""A design in a store, so that another machine can resume it and trains nothing again.
 
 Its searches are runs of their own there. Beside them go the configuration, the plan, the mark that the time is used up,
 the choice of later members, and every trained member as its safetensors and JSON; checkpoints of trainings that are
@@ -12,25 +12,25 @@ import json
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
-from trainless.designs.learning import CHOICE
-from trainless.designs.planning import PLAN
-from trainless.designs.stages import LATE_MARK
+from trainless.core.types import Json
+from trainless.designs.candidates import CHOICE
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
 from trainless.runs.folder import CONFIGURATION, read_configuration
+from trainless.runs.run_files import PLAN
 from trainless.runs.stored import settings_of
 from trainless.store import SqlStore
 from trainless.store.claims import log
 
-ONCE = (LATE_MARK, CHOICE)  # files that are written once
+LATE = "late"  # a file that says that no further member is begun
+ONCE = (LATE, CHOICE)  # files that are written once
 MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
 _MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
 
 
-class Carried:
+class StoredDesign:
     """A design in a store.
 
     Args:
@@ -68,7 +68,6 @@ class Carried:
             found = _MEMBER.fullmatch(name)
             path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / name
             if (found or name in ONCE) and not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(path, self._runs.file(self._name, name) or b"")
 
     def keep(self) -> None:
@@ -115,7 +114,7 @@ class Carried:
         if ours is None or (theirs.get("settled") and not ours.get("settled")):
             write_atomic(path, self._runs.file(self._name, PLAN) or b"")
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str) -> Json | None:
         content = self._runs.file(self._name, name)
         try:
             found = None if content is None else json.loads(content)

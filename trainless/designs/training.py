@@ -1,15 +1,14 @@
-"""Training the members of a run: in this process or in several, each into a folder of its own, diverged ones again."""
+"""Training the members of a design: jobs of an executor, each in a folder of its own, diverged ones again."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -19,7 +18,8 @@ from trainless.core.errors import Unscorable
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.designs.holdout import in_own_unit, scale_of, standardised
-from trainless.execution.engine import LOCAL, Engine, Executor, InProcess, Job, executor_for
+from trainless.designs.settings import DesignSettings
+from trainless.execution.engine import Executor, InProcess, Job, executor_for
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.loop import train
 from trainless.learn.members import MEMBER, Member, finish_member, member_folder, read_document, save_member
@@ -30,50 +30,60 @@ from trainless.spaces.protocol import Space
 ATTEMPTS = 3  # how often a member that diverges is trained before it is given up
 GENTLER = 0.3  # of the learning rate, at each further attempt
 RESEED = 100_000
+TOO_LATE = "the time budget was used up before it was begun"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A member and what it is called in a run."""
-
-    name: str
-    member: Member
-
-
-@dataclass(frozen=True)
-class Roster:
+class TrainedMembers:
     """What training came to.
 
     Args:
+        members: Everything that was to be trained, by its name.
+        origins: The search that each comes from.
         folders: The folder of each member that is of use, by its name.
         replaced: Why an attempt was of no use, by its folder.
         left_out: Why a member is missing, by its name.
     """
 
-    folders: Mapping[str, str]
-    replaced: Mapping[str, str]
-    left_out: Mapping[str, str]
+    members: Mapping[str, Member] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __or__(self, later: TrainedMembers) -> TrainedMembers:
+        return TrainedMembers(*({**mine, **vars(later)[name]} for name, mine in vars(self).items()))
 
 
-def attempt_of(entry: Entry, attempt: int) -> Entry:
-    """What is trained in place of a member that diverged: the same architecture, more gently, from other weights.
+@dataclass(frozen=True)
+class Attempt:
+    """A member that is trained in place of one that diverged, or for the first time."""
 
-    Example:
-        >>> from trainless.learn.recipe import recipe
-        >>> entry = Entry("00", Member("nb201", (), (1, 1, 1, 1, 1, 1), 7, recipe("nb201")))
-        >>> again = attempt_of(entry, 1)
-        >>> again.name, again.member.seed, round(again.member.recipe.lr, 3)
-        ('00-1', 100007, 0.03)
-    """
-    if not attempt:
-        return entry
-    member = entry.member
-    gentler = replace(member.recipe, lr=member.recipe.lr * GENTLER**attempt)
-    return Entry(f"{entry.name}-{attempt}", replace(member, seed=member.seed + RESEED * attempt, recipe=gentler))
+    name: str
+    member: Member
+    number: int = 0
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return f"{self.name}-{self.number}" if self.number else self.name
+
+    @property
+    def trained(self) -> Member:
+        """The same architecture, at each further attempt more gently and from other weights.
+
+        Example:
+            >>> from trainless.learn.recipe import recipe
+            >>> again = Attempt("00", Member("nb201", {}, (1, 1, 1, 1, 1, 1), 7, recipe("nb201")), 1)
+            >>> again.folder, again.trained.seed, round(again.trained.recipe.lr, 3)
+            ('00-1', 100007, 0.03)
+        """
+        gentler = replace(self.member.recipe, lr=self.member.recipe.lr * GENTLER**self.number)
+        return replace(self.member, seed=self.member.seed + RESEED * self.number, recipe=gentler)
 
 
 class Training:
-    """Work whose jobs are members, trained where an executor puts it; the result is how each ended.
+    """Work whose jobs are attempts at members, trained where an executor puts it; the result is how each ended.
 
     A worker whose coordinator is gone leaves at the end of an epoch; what it had reached is in its checkpoint.
     """
@@ -81,32 +91,26 @@ class Training:
     def __init__(self, folder: Path, task: Task, device: str, interval: float, chosen: Space | None) -> None:
         self.folder, self.task, self.chosen = folder, task, chosen
         self.device, self.interval = device, interval
-        self.epoch: Callable[[Entry, Epoch], None] | None = None
+        self.epoch: Callable[[str, Epoch], None] | None = None
 
-    def __call__(self, entry: Entry) -> str:
+    def __call__(self, attempt: Attempt) -> str:
         def report(epoch: Epoch) -> None:
             parent = multiprocessing.parent_process()
             if parent is not None and not parent.is_alive():
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.epoch is not None:
-                self.epoch(entry, epoch)
+                self.epoch(attempt.folder, epoch)
 
-        scale, folder = scale_of(self.task), member_folder(self.folder, entry.name)
-        where, task = (folder, self.task)
+        scale, folder, member = scale_of(self.task), member_folder(self.folder, attempt.folder), attempt.trained
+        where, task = folder, self.task
         if scale is not None:
-            where, task = self.folder / "standardised" / entry.name, standardised(self.task, scale)
+            where, task = self.folder / "standardised" / attempt.folder, standardised(self.task, scale)
         trained = finish_member(
-            where,
-            entry.member,
-            task,
-            device=self.device,
-            interval=self.interval,
-            report=report,
-            chosen=self.chosen,
+            where, member, task, device=self.device, interval=self.interval, report=report, chosen=self.chosen
         )
         if scale is not None:
             net = trained.net if trained.failed else in_own_unit(trained.net, scale, task)
-            save_member(folder, entry.member, replace(trained, net=net), self.task)
+            save_member(folder, member, replace(trained, net=net), self.task)
         return trained.status
 
     def failed(self, reason: str) -> str:
@@ -116,20 +120,17 @@ class Training:
         """Nothing is open."""
 
 
-def train_roster(
+def train_members(
     folder: Path,
     task: Task,
-    entries: Sequence[Entry],
+    members: Mapping[str, Member],
+    settings: DesignSettings,
     *,
-    device: str = "cpu",
-    workers: int = 1,
-    engine: Engine = LOCAL,
-    interval: float = 20.0,
     chosen: Space | None = None,
     late: Callable[[], bool] = lambda: False,
-    epoch: Callable[[Entry, Epoch], None] | None = None,
-    done: Callable[[Entry, str], None] = lambda entry, status: None,
-) -> Roster:
+    epoch: Callable[[str, Epoch], None] | None = None,
+    done: Callable[[str, str], None] = lambda folder, status: None,
+) -> TrainedMembers:
     """Have all members trained, each on one thread, so that the result does not depend on the number of workers.
 
     A member that diverges is trained again from other weights at a lower learning rate, three times in all.
@@ -137,53 +138,46 @@ def train_roster(
     Args:
         folder: The run folder; what is there already is kept.
         task: The data as training sees them.
-        entries: The members.
-        device: Where to train; on a GPU one after the other in this process.
-        workers: Processes on a CPU.
-        engine: Where they are, and the memory that each may take; a training may take as long as it likes.
-        interval: Seconds between checkpoints.
+        members: The members by their names.
+        settings: The device (on a GPU one after the other in this process), the workers and where they are; a training
+            may take as long as it likes.
         chosen: The space, where it is not a registered one.
         late: Asked before a member is begun, whose folder is made then; once true, those not begun are left out.
-        epoch: Called after each epoch that is trained in this process.
-        done: Called when an attempt has ended, with its status.
+        epoch: Called with the member's folder after each epoch that is trained in this process.
+        done: Called with the member's folder when an attempt has ended, and with its status.
     """
-    results: dict[tuple[int, int], str] = {}
-    waiting = deque((number, 0) for number in range(len(entries)))
-    executor: Executor[Entry, str] | None = None
-    flying: dict[int, tuple[int, int]] = {}
-    left_out: dict[str, str] = {}
+    waiting = deque(Attempt(name, member) for name, member in members.items())
+    in_flight: set[int] = set()
+    ended: list[tuple[Attempt, str]] = []
+    too_late: dict[str, str] = {}
+    executor: Executor[Attempt, str] | None = None
 
-    def settle(number: int, attempt: int, status: str) -> None:
-        results[number, attempt] = status
-        done(attempt_of(entries[number], attempt), status)
-        if status != "ok" and attempt + 1 < ATTEMPTS:
-            waiting.appendleft((number, attempt + 1))
+    def settle(attempt: Attempt, status: str) -> None:
+        ended.append((attempt, status))
+        done(attempt.folder, status)
+        if status != "ok" and attempt.number + 1 < ATTEMPTS:
+            waiting.appendleft(replace(attempt, number=attempt.number + 1))
 
     try:
-        while waiting or flying:
-            while waiting and (executor is None or len(flying) < executor.slots):
-                number, attempt = waiting.popleft()
-                entry = attempt_of(entries[number], attempt)
-                place = member_folder(folder, entry.name)
-                known = _status(place)
-                if known:
-                    settle(number, attempt, known)
+        while waiting or in_flight:
+            while waiting and (executor is None or len(in_flight) < executor.slots):
+                attempt = waiting.popleft()
+                place = member_folder(folder, attempt.folder)
+                if (place / MEMBER).exists():
+                    settle(attempt, str(read_document(place / MEMBER)["status"]))
                 elif not place.exists() and late():
-                    left_out[entries[number].name] = "the time budget was used up before it was begun"
+                    too_late[attempt.name] = TOO_LATE
                 else:
-                    executor = executor or _executor(
-                        Training(folder, task, device, interval, chosen),
-                        workers == 1,
-                        replace(engine, workers=min(workers, len(entries)), timeout=None),
-                        epoch,
-                    )
+                    work = Training(folder, task, settings.device, settings.interval, chosen)
+                    executor = executor or _executor(work, settings, len(members), epoch)
                     place.mkdir(parents=True, exist_ok=True)
-                    job = Job(entry)
-                    flying[job.id] = number, attempt
+                    job = Job(attempt)
+                    in_flight.add(job.id)
                     executor.submit(job)
-            if executor is not None and flying:
+            if executor is not None and in_flight:
                 job, status = executor.next()
-                settle(*flying.pop(job.id), status)
+                in_flight.remove(job.id)
+                settle(job.payload, status)
     except BaseException:
         if executor is not None:
             executor.close(now=True)
@@ -192,35 +186,24 @@ def train_roster(
     finally:
         if executor is not None:
             executor.close()
-    return _roster(entries, results, left_out)
-
-
-def _roster(entries: Sequence[Entry], results: Mapping[tuple[int, int], str], left_out: dict[str, str]) -> Roster:
-    folders: dict[str, str] = {}
-    replaced: dict[str, str] = {}
-    for (number, attempt), status in sorted(results.items()):
-        name = attempt_of(entries[number], attempt).name
-        if status == "ok":
-            folders[entries[number].name] = name
-        else:
-            replaced[name] = status
-            if attempt + 1 == ATTEMPTS:
-                left_out[entries[number].name] = status
-    return Roster(folders, replaced, left_out)
-
-
-def _status(place: Path) -> str:
-    """How a member that is already there ended; empty where it is not."""
-    return str(read_document(place / MEMBER)["status"]) if (place / MEMBER).exists() else ""
+    order = {name: place for place, name in enumerate(members)}
+    ended.sort(key=lambda one: (order[one[0].name], one[0].number))
+    return TrainedMembers(
+        members,
+        folders={attempt.name: attempt.folder for attempt, status in ended if status == "ok"},
+        replaced={attempt.folder: status for attempt, status in ended if status != "ok"},
+        left_out=too_late
+        | {one.name: status for one, status in ended if status != "ok" and one.number + 1 == ATTEMPTS},
+    )
 
 
 def _executor(
-    work: Training, here: bool, engine: Engine, epoch: Callable[[Entry, Epoch], None] | None
-) -> Executor[Entry, str]:
-    if here or torch.device(work.device).type != "cpu":
+    work: Training, settings: DesignSettings, most: int, epoch: Callable[[str, Epoch], None] | None
+) -> Executor[Attempt, str]:
+    if settings.workers == 1 or torch.device(settings.device).type != "cpu":
         work.epoch = epoch
         return InProcess(work)
-    return executor_for(work, engine)
+    return executor_for(work, replace(settings.execution, workers=min(settings.workers, most), timeout=None))
 
 
 def by_training(space: Space, task: Task, recipe: Recipe, *, seed: int = 0, store: str = "") -> ByFunction:
@@ -249,7 +232,7 @@ def by_training(space: Space, task: Task, recipe: Recipe, *, seed: int = 0, stor
         with seeded(seed):
             net = space.build(arch, task)
         epochs = max(1, round(recipe.epochs * fidelity))
-        result = train(net, task, dataclasses.replace(recipe, epochs=epochs), seed=seed)
+        result = train(net, task, replace(recipe, epochs=epochs), seed=seed)
         if result.failed:
             raise Unscorable(result.status)
         if task.target.kind == "regression":

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.designs.tiny import THIN, TINY, blobs
+from tests.designs.tiny import blobs, small
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_json
 from trainless.core.scores import Record, Scores
-from trainless.designs.candidates import Winner
+from trainless.designs.candidates import CHOICE, Winner, later_members, promising, values_of
 from trainless.designs.holdout import hold_back
-from trainless.designs.learning import CHOICE, later_members, promising, values_of
 from trainless.designs.pipeline import design
-from trainless.designs.stages import LATE_MARK
-from trainless.designs.training import Entry, Roster
+from trainless.designs.stored import LATE
+from trainless.designs.training import TrainedMembers
 from trainless.learn.checkpoint import Epoch
-from trainless.learn.members import VERSION, member_folder, member_of
-from trainless.learn.recipe import Recipe, recipe
+from trainless.learn.members import VERSION, Member, member_folder, member_of
+from trainless.learn.recipe import recipe
 from trainless.rankings import RankProduct, learn
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
@@ -30,7 +30,7 @@ from trainless.tasks import task
 
 SPACE = NasBench201()
 RANKING = RankProduct(("synflow", "ntk_condition"))  # higher is better, and lower is better
-OPTIONS = {"preset": TINY, "space_args": THIN, "members": 4, "learn": True}
+LEARNING = small(members=4, learn=True, evaluations=12)
 
 
 def drawn(seed: int, count: int) -> list[Arch]:
@@ -42,7 +42,7 @@ def drawn(seed: int, count: int) -> list[Arch]:
 def searched(name: str, archs: list[Arch], seed: int) -> Winner:
     rng = np.random.default_rng(seed)
     values = tuple(dict(zip(RANKING.proxies, row, strict=True)) for row in rng.normal(size=(len(archs), 2)).tolist())
-    return Winner(name, tuple(archs), values, len(archs), 1.0, archs[0])
+    return Winner(name, tuple(archs), (), values, len(archs), 1.0, archs[0])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,18 +78,20 @@ def test_twins_are_one_candidate_and_one_value() -> None:
 
 
 def test_values_are_losses_of_the_kept_weights(tmp_path: Path) -> None:
-    def entry(name: str, how: Recipe) -> Entry:
-        return Entry(name, member_of(SPACE, (1,) * 6, how))
-
-    best = recipe("default")
-    entries = [entry("00", best), entry("01", recipe("nb201")), entry("02", best)]
+    best, last = member_of(SPACE, (1,) * 6, recipe("default")), member_of(SPACE, (1,) * 6, recipe("nb201"))
     history = [strict(Epoch(number, 0.1, 1.0, loss, 0.5, 1.0)) for number, loss in enumerate([0.9, 0.4, 0.7])]
     for place in ("00-1", "01"):
         write_json(member_folder(tmp_path, place) / "member.json", {"version": VERSION, "history": history})
-    roster = Roster({"00": "00-1", "01": "01"}, {"00": "diverged", "02": "diverged"}, {"02": "diverged"})
-    assert [value for _, value in values_of(tmp_path, entries[:2], roster)] == [-0.4, -0.7]
-    assert math.isnan(values_of(tmp_path, entries[2:], roster)[0][1])
-    assert values_of(tmp_path, [entry("03", best)], roster) == []  # it was never begun
+
+    def values(**members: Member) -> list[float]:
+        named = {name.removeprefix("m"): member for name, member in members.items()}
+        replaced = {"00": "diverged", "02": "diverged"}
+        trained = TrainedMembers(named, {}, {"00": "00-1", "01": "01"}, replaced, {"02": "diverged"})
+        return [value for _, value in values_of(tmp_path, trained)]
+
+    assert values(m00=best, m01=last) == [-0.4, -0.7]
+    assert math.isnan(values(m02=best)[0])
+    assert values(m03=best) == []  # it was never begun
 
 
 def test_a_choice_is_made_once(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def cut(out: Path, after: str) -> list[str]:
             raise KeyboardInterrupt
 
     try:
-        design(task("digits"), out, progress=progress, evaluations=12, **OPTIONS)  # type: ignore[arg-type]
+        design(task("digits"), out, progress=progress, settings=LEARNING)
     except KeyboardInterrupt:
         assert after
     return trained
@@ -155,7 +157,7 @@ def test_a_design_learns_and_goes_on_to_the_same(tmp_path: Path) -> None:
     assert summary["test"]["by_searcher"]["learned"]["size"] == 2
     assert "learning from the first members" in (whole / "report.html").read_text()
     with pytest.raises(InputError, match="holds a run with learn=True, and learn=False was asked for"):
-        design(task("digits"), whole, evaluations=12, **{**OPTIONS, "learn": False})  # type: ignore[arg-type]
+        design(task("digits"), whole, settings=replace(LEARNING, learn=False))
 
 
 def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
@@ -163,10 +165,9 @@ def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
 
     def progress(stage: str, done: float, total: float, detail: str) -> None:
         if detail == "member 01 is trained":
-            (tmp_path / "run" / LATE_MARK).touch()
+            (tmp_path / "run" / LATE).touch()
 
-    options = {**OPTIONS, "time_budget": 120.0, "evaluations": 12, "report": False, "progress": progress}
-    found = design(blobs(), tmp_path / "run", **options)  # type: ignore[arg-type]
+    found = design(blobs(), tmp_path / "run", time=120.0, settings=LEARNING, report=False, progress=progress)
     names = [member["name"] for member in found.summary["members"]]
     assert len(names) > 2
     assert list(found.summary["left_out"]) == names[2:]
@@ -175,13 +176,13 @@ def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_choice_travels_and_two_members_need_none(tmp_path: Path) -> None:
-    store = str(tmp_path / "shared.sqlite")
+    own = small(members=4, learn=True, store=str(tmp_path / "shared.sqlite"))
     first, second = tmp_path / "first" / "run", tmp_path / "second" / "run"
-    one = design(blobs(), first, store=store, report=False, **OPTIONS)  # type: ignore[arg-type]
+    one = design(blobs(), first, settings=own, report=False)
     (second.parent).mkdir()
-    two = design(blobs(), second, store=store, report=False, **OPTIONS)  # type: ignore[arg-type]
+    two = design(blobs(), second, settings=own, report=False)
     assert (second / CHOICE).read_bytes() == (first / CHOICE).read_bytes()
     assert two.summary["members"] == one.summary["members"]
-    few = design(blobs(), tmp_path / "few", report=False, **{**OPTIONS, "members": 2})  # type: ignore[arg-type]
+    few = design(blobs(), tmp_path / "few", report=False, settings=small(learn=True))
     assert {member["search"] for member in few.summary["members"]} == {"genetic-00"}
     assert not (tmp_path / "few" / CHOICE).exists()
