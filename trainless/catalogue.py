@@ -59,7 +59,9 @@ def describe(kind: str, name: str) -> str:
         return f"{value.summary} ({arrow} is better; {value.paper})"
     documented = value.func if isinstance(value, functools.partial) else value
     summary = (inspect.getdoc(documented) or "").partition("\n")[0]
-    return f"{summary} Of: {', '.join(value.proxies)}." if kind == "rankings" else summary
+    if kind != "rankings":
+        return summary
+    return f"{summary} Of: {', '.join(value.proxies)}." + (f" ({value.reference})" if value.reference else "")
 
 
 def _lister(kind: str) -> Callable[..., list[str]]:

@@ -12,7 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
 from trainless.execution.engine import guarded
-from trainless.rankings import Lexicographic, LogSum, RankProduct, RankSum
+from trainless.rankings import Lexicographic, LogSum, Ranking, RankProduct, RankSum
 from trainless.runs.signals import Pointwise, Relative, SeveralColumns, Whole, scores_of, signal_for
 from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key
 from trainless.scoring.request import select
@@ -114,7 +114,7 @@ def test_a_ranking_needs_its_proxies() -> None:
 
 
 def test_any_other_ranking_sees_everything() -> None:
-    class Centred:
+    class Centred(Ranking):
         proxies = ("a",)
 
         def __call__(self, scores: Scores) -> np.ndarray:

@@ -10,7 +10,7 @@ from trainless.core.registry import Registry
 from trainless.rankings.fitted import Fitted, Ridge, fit_forest, fit_ridge
 from trainless.rankings.incremental import Incremental
 from trainless.rankings.learned import Learned, learn
-from trainless.rankings.products import Consensus, Lexicographic, RankProduct, RankSum
+from trainless.rankings.products import Consensus, Lexicographic, RankAggregate, RankProduct, RankSum
 from trainless.rankings.ranking import LogSum, Ranking
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Learned",
     "Lexicographic",
     "LogSum",
+    "RankAggregate",
     "RankProduct",
     "RankSum",
     "Ranking",
@@ -32,20 +33,23 @@ __all__ = [
     "vkdnw_single",
 ]
 
-vkdnw_single = Lexicographic("layers", "vkdnw")
+vkdnw_single = Lexicographic("layers", "vkdnw", reference="Tybl & Neumann, 2025")
 """VKDNW_single: the number of layers first, the entropy within."""
 
+_TEACUP = {"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}
+_VKDNW = (vkdnw_single, "expressivity", "trainability", "flops", "jacov")
+_OWN = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
+
 registry: Registry[Ranking] = Registry("ranking", "rankings")
-registry.add("teacup", LogSum({"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}))
-registry.add("te-nas", RankSum(("ntk_condition", "linear_regions")))
-registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse")))
-registry.add("az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops")))
-registry.add("vkdnw-single", vkdnw_single)
-registry.add("vkdnw-agg", RankProduct((vkdnw_single, "expressivity", "trainability", "flops", "jacov")))
+registry.add("teacup", LogSum(_TEACUP, reference="Wu et al., 2024"))
+registry.add("te-nas", RankSum(("ntk_condition", "linear_regions"), reference="Chen et al., 2021"))
+registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse"), reference="Chen et al., 2023"))
 registry.add(
-    "trainless",
-    Consensus(("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")),
+    "az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops"), reference="Lee & Ham, 2024")
 )
+registry.add("vkdnw-single", vkdnw_single)
+registry.add("vkdnw-agg", RankProduct(_VKDNW, reference="Tybl & Neumann, 2025"))
+registry.add("trainless", Consensus(_OWN))
 
 
 def ranking(name: str) -> Ranking:

@@ -12,11 +12,11 @@ from scipy.stats import rankdata
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.core.types import Floats
-from trainless.rankings.ranking import column, is_logarithm, logarithms
+from trainless.rankings.ranking import Ranking, column, is_logarithm, logarithms
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Ranking):
     """A model of the accuracy from features: the predicted accuracy is the ranking.
 
     Args:
@@ -26,6 +26,7 @@ class Fitted:
 
     proxies: tuple[str, ...]
     model: Callable[[Floats], Floats]
+    pointwise = True
 
     def __call__(self, scores: Scores) -> Floats:
         return self.predict(np.stack([column(scores, proxy) for proxy in self.proxies], axis=1))

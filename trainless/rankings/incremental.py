@@ -11,7 +11,7 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.types import Floats
-from trainless.rankings.products import Part, RankProduct, RankSum
+from trainless.rankings.products import Part, RankAggregate
 from trainless.rankings.ranking import clipped
 
 Value: TypeAlias = float | tuple[float, float]
@@ -147,6 +147,7 @@ class Incremental:
         higher_is_better: The direction of each of its proxies.
 
     Example:
+        >>> from trainless.rankings import RankSum
         >>> seen = Incremental(RankSum(("flops",)), {"flops": True})
         >>> [seen.add({"flops": value}) for value in (3.0, 5.0, 4.0)]
         [0.0, 0.0, -1.0]
@@ -154,7 +155,7 @@ class Incremental:
         array([-2.,  0., -1.])
     """
 
-    def __init__(self, ranking: RankSum | RankProduct, higher_is_better: Mapping[str, bool]) -> None:
+    def __init__(self, ranking: RankAggregate, higher_is_better: Mapping[str, bool]) -> None:
         self.ranking = ranking
         self._columns = [_Column(part, higher_is_better) for part in ranking.parts]
         self._fresh: Floats | None = None

@@ -19,7 +19,7 @@ from trainless.rankings.ranking import Ranking, column, upward
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(Ranking):
     """What the scores of all candidates and the accuracies of a few say about each candidate; see :func:`learn`.
 
     It is a ranking itself. On other scores, of which ranks are taken anew, it predicts with what it has learned.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
-from typing import TypeAlias
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -12,11 +14,11 @@ from trainless.core.errors import InputError
 from trainless.core.ranks import average_ranks, better_counts
 from trainless.core.scores import Scores
 from trainless.core.types import Floats, Mask
-from trainless.rankings.ranking import column, upward
+from trainless.rankings.ranking import Ranking, column, upward
 
 
 @dataclass(frozen=True)
-class Lexicographic:
+class Lexicographic(Ranking):
     """Candidates by one proxy, and within its ties by another: the dense rank of the pair, 1 for the worst.
 
     VKDNW_single (equation 12) is this with the number of layers and the entropy; the paper adds the two, which is the
@@ -32,10 +34,14 @@ class Lexicographic:
 
     first: str
     within: str
+    reference: str = field(default="", kw_only=True, compare=False, repr=False)
 
-    @property
-    def proxies(self) -> tuple[str, ...]:
+    @cached_property
+    def proxies(self) -> tuple[str, ...]:  # type: ignore[override]
         return (self.first, self.within)
+
+    def by_ranks(self) -> RankAggregate:
+        return RankProduct((self,))
 
     def __call__(self, scores: Scores) -> Floats:
         pairs = np.stack([_signed(scores, proxy) for proxy in self.proxies], axis=1)
@@ -63,14 +69,59 @@ def values_of(part: Part, scores: Scores) -> Floats:
     return np.where(ranks > 0, ranks, np.nan)
 
 
-def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """The proxies of all parts, each once."""
-    nested = ((part,) if isinstance(part, str) else part.proxies for part in parts)
-    return tuple(dict.fromkeys(name for names in nested for name in names))
+@dataclass(frozen=True)
+class RankAggregate(Ranking):
+    """A ranking that joins the ranks of its parts, so that it can be kept up to date (:class:`.Incremental`).
+
+    Args:
+        parts: What is ranked.
+        reference: The paper that published it.
+    """
+
+    parts: tuple[Part, ...]
+    reference: str = field(default="", kw_only=True, compare=False, repr=False)
+    kind: ClassVar[str] = ""
+
+    @cached_property
+    def proxies(self) -> tuple[str, ...]:  # type: ignore[override]
+        nested = ((part,) if isinstance(part, str) else part.proxies for part in self.parts)
+        return tuple(dict.fromkeys(name for names in nested for name in names))
+
+    @cached_property
+    def aggregate(self) -> str:  # type: ignore[override]
+        return self.kind if all(isinstance(part, str) for part in self.parts) else ""
+
+    @final
+    def by_ranks(self) -> RankAggregate:
+        return self
+
+    @final
+    def __call__(self, scores: Scores) -> Floats:
+        return self.combine([values_of(part, scores) for part in self.parts])
+
+    @abstractmethod
+    def voices(self, columns: list[Floats]) -> Mask:
+        """Which parts count."""
+
+    @abstractmethod
+    def combine(self, columns: list[Floats]) -> Floats:
+        """The aggregate of values that are higher for better candidates and NaN for failures."""
+
+    @abstractmethod
+    def term(self, better: int, equal: int, seen: int) -> float:
+        """One part's share for a candidate by how many are better, equal (itself too) and seen."""
+
+    @abstractmethod
+    def expected(self, value: float, seen: int) -> float:
+        """A value among so many seen as one among the places that they leave for the next."""
+
+
+def _log_rank(better: int, equal: int, seen: int) -> float:
+    return float(np.log((seen - better - (equal - 1) / 2) / seen))
 
 
 @dataclass(frozen=True)
-class RankProduct:
+class RankProduct(RankAggregate):
     """AZ-NAS's and VKDNW_agg's aggregate: Σ_p log(rank_p / n), the best having rank n, ties the mean of their ranks.
 
     Infinite scores count as the extreme finite ones, as in VKDNW's program. A failure is last in its proxy, below
@@ -83,31 +134,24 @@ class RankProduct:
         array([-0.693,  0.   ])
     """
 
-    parts: tuple[Part, ...]
-
-    @property
-    def proxies(self) -> tuple[str, ...]:
-        return names_of(self.parts)
-
-    def __call__(self, scores: Scores) -> Floats:
-        return self.combine([values_of(part, scores) for part in self.parts])
+    kind = "product"
 
     def voices(self, columns: list[Floats]) -> Mask:
-        """Which parts count: all of them."""
         return np.full(len(columns), True)
 
     def combine(self, columns: list[Floats]) -> Floats:
-        """The aggregate of values that are higher for better candidates and NaN for failures."""
         total: Floats = np.sum([np.log(average_ranks(values) / len(values)) for values in columns], axis=0)
         return total
 
     def term(self, better: int, equal: int, seen: int) -> float:
-        """One part's share for a candidate by how many are better, equal (itself too) and seen."""
-        return float(np.log((seen - better - (equal - 1) / 2) / seen))
+        return _log_rank(better, equal, seen)
+
+    def expected(self, value: float, seen: int) -> float:
+        return value + len(self.parts) * math.log(seen / (seen + 1))
 
 
 @dataclass(frozen=True)
-class RankSum:
+class RankSum(RankAggregate):
     """TE-NAS's and TEG-NAS's sum of ranks: −Σ_p (number of candidates that are better in p).
 
     Equal candidates share the best of their ranks, as in TEG-NAS's program; a failure is last in its proxy.
@@ -119,39 +163,27 @@ class RankSum:
         array([ 0., -2.,  0.])
     """
 
-    parts: tuple[Part, ...]
-
-    @property
-    def proxies(self) -> tuple[str, ...]:
-        return names_of(self.parts)
-
-    def __call__(self, scores: Scores) -> Floats:
-        return self.combine([values_of(part, scores) for part in self.parts])
+    kind = "sum"
 
     def voices(self, columns: list[Floats]) -> Mask:
-        """Which parts count: all of them."""
         return np.full(len(columns), True)
 
     def combine(self, columns: list[Floats]) -> Floats:
-        """The sum of values that are higher for better candidates and NaN for failures."""
         total: Floats = 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
         return total
 
     def term(self, better: int, equal: int, seen: int) -> float:
-        """One part's share for a candidate by how many are better."""
         return -float(better)
 
-
-def _failures_lowest(values: Floats) -> Floats:
-    """Failures below every value: the values of a part are finite."""
-    return np.where(np.isnan(values), -np.inf, values)
+    def expected(self, value: float, seen: int) -> float:
+        return (value - len(self.parts)) / (seen + 1)
 
 
 FEWEST = 16  # candidates below which correlations say nothing and every part is heard
 
 
 @dataclass(frozen=True)
-class Consensus(RankProduct):
+class Consensus(RankAggregate):
     """The mean of log(rank_p / n) over the parts that agree with one another, times the number of parts.
 
     What a proxy says depends on the space: the Jacobian's correlations tell good networks of NAS-Bench-201 from bad
@@ -207,7 +239,13 @@ class Consensus(RankProduct):
         total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
         return total
 
-    @functools.cached_property
+    def term(self, better: int, equal: int, seen: int) -> float:
+        return _log_rank(better, equal, seen)
+
+    def expected(self, value: float, seen: int) -> float:
+        return value + len(self.parts) * math.log(seen / (seen + 1))
+
+    @cached_property
     def _aspects(self) -> list[object]:
         """The aspect of each part."""
         if self.together is None:

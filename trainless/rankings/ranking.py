@@ -1,10 +1,12 @@
-"""What a ranking is, and how it sees scores."""
+"""The base of all rankings, how they read scores, and the weighted sum of logarithms."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,19 +14,37 @@ from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.core.types import Floats
 
+if TYPE_CHECKING:
+    from trainless.rankings.products import RankAggregate
 
-@runtime_checkable
-class Ranking(Protocol):
-    """A function from scores to one number per candidate, the higher the better."""
 
-    @property
-    def proxies(self) -> tuple[str, ...]:
-        """The proxies that have to be scored."""
-        ...
+class Ranking(ABC):
+    """From a whole table of scores to one number per candidate, the higher the better.
 
+    Attributes:
+        proxies: The proxies that have to be scored.
+        reference: The paper that published it, where there is one.
+        pointwise: Whether a candidate's value depends on its own scores alone.
+        aggregate: ``sum`` or ``product`` where it is nothing but that of the ranks of proxies, so that a searcher may
+            form it by itself; empty otherwise.
+    """
+
+    proxies: tuple[str, ...]
+    reference: str = ""
+    pointwise: bool = False
+    aggregate: str = ""
+
+    @abstractmethod
     def __call__(self, scores: Scores) -> Floats:
         """One number per candidate, in the order of ``scores.candidates``."""
-        ...
+
+    def by_ranks(self) -> RankAggregate | None:
+        """The aggregate of ranks that orders alike and can be kept up to date; None where there is none."""
+        return None
+
+    def directions(self, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:
+        """Whether more of each proxy is better within the ranking; weights may carry a direction of their own."""
+        return {proxy: higher_is_better[proxy] for proxy in self.proxies}
 
 
 def coverage(ranking: Ranking, scores: Scores) -> float:
@@ -83,7 +103,7 @@ def is_logarithm(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class LogSum:
+class LogSum(Ranking):
     """TEACUP's composite: Σ_p w_p log₁₀|p|, the directions being in the weights.
 
     A value of zero, which the published program rewards with −100 and draws again, is a failure here, like NaN and
@@ -103,10 +123,15 @@ class LogSum:
     """
 
     weights: Mapping[str, float]
+    reference: str = field(default="", kw_only=True, compare=False, repr=False)
+    pointwise = True
 
-    @property
-    def proxies(self) -> tuple[str, ...]:
+    @cached_property
+    def proxies(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.weights)
+
+    def directions(self, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:
+        return {proxy: weight > 0 for proxy, weight in self.weights.items()}
 
     def __call__(self, scores: Scores) -> Floats:
         total: Floats = np.sum(

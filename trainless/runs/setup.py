@@ -14,7 +14,7 @@ from trainless.core.task import Task
 from trainless.core.types import Json
 from trainless.execution.engine import perform
 from trainless.proxies.proxy import Proxy
-from trainless.rankings import Consensus, Ranking, RankProduct, RankSum
+from trainless.rankings import Ranking
 from trainless.rankings import ranking as named_ranking
 from trainless.runs.loop import Loop
 from trainless.runs.settings import SearchSettings
@@ -23,8 +23,6 @@ from trainless.scoring.costs import Cost, Tried, costs, feasible
 from trainless.scoring.measures import ByProxies, Measure, canonical_key
 from trainless.scoring.request import init_named, select
 from trainless.searchers import registry as searchers
-from trainless.searchers.evolution import Evolution, HistoryEvolution
-from trainless.searchers.prune import Prune
 from trainless.searchers.searcher import Searcher, made, require_columns
 from trainless.spaces import space as named_space
 from trainless.spaces.moves import Feasible
@@ -124,7 +122,7 @@ class SearchSetup:
         known = costs(self.space, self.task, store=store, given=asked.costs, wanted=wanted)
         allowed = feasible(self.space, known, asked.limits, tried)
         searcher = self._searcher(allowed, store)
-        columns = ranks_itself(searcher, self.ranking)
+        columns = self.ranking is not None and searcher.forms(self.ranking)
         self._require_told(searcher, list(measure.higher_is_better), columns)
         signal = signal_for(self.ranking, measure.higher_is_better, columns=columns, name=self.ranking_name)
         objectives = {name: known[name] for name in asked.objectives}
@@ -133,12 +131,12 @@ class SearchSetup:
     def _require_told(self, searcher: Searcher, measured: list[str], columns: bool) -> None:
         """Refuse what the searcher could not be told, before anything is measured."""
         name, objectives = self.searcher_name, self.settings.objectives
-        if isinstance(searcher, Prune) and self.settings.measure is None and not isinstance(self.space, Supernet):
+        if searcher.regions and self.settings.measure is None and not isinstance(self.space, Supernet):
             raise InputError(
                 f"{name} evaluates supernets, and {self.space.name} builds none: choose another searcher, such as"
                 " evolution, or a space with supernets, such as nb201 or darts"
             )
-        if isinstance(searcher, Prune) and objectives:
+        if searcher.regions and objectives:
             raise InputError(
                 f"{name} evaluates regions, which have no {' or '.join(objectives)} of their own: leave out"
                 " the objectives, give limits instead (--max-flops), or choose nsga2"
@@ -195,25 +193,6 @@ def open_search(task: Task | str, space: Space | str, settings: SearchSettings) 
     init_named(settings.init)
     assist = select(settings.assist)[0] if settings.assist else None
     return SearchSetup(data, opened, settings, chosen, led, assist, settings.seed)
-
-
-def ranks_itself(searcher: Searcher, ranking: Ranking | None) -> bool:
-    """Whether a searcher does the ranking on the proxies themselves, as its paper has it.
-
-    Pruning ranks a region within its own round, evolution over the history is AZ-NAS's with a product of ranks, and a
-    tournament by sums of ranks is TEG-NAS's.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> ranks_itself(Prune(NasBench201()), named_ranking("teacup"))
-        True
-    """
-    if isinstance(ranking, Consensus):
-        return isinstance(searcher, Prune)
-    if isinstance(ranking, (RankSum, RankProduct)) and all(isinstance(part, str) for part in ranking.parts):
-        kind = Evolution if isinstance(ranking, RankSum) else HistoryEvolution
-        return isinstance(searcher, (kind, Prune))
-    return ranking is not None and isinstance(searcher, Prune)
 
 
 def _plain(value: Any) -> Any:

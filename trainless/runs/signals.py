@@ -15,7 +15,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.types import Floats
-from trainless.rankings import Fitted, Incremental, Lexicographic, LogSum, Ranking, RankProduct, RankSum
+from trainless.rankings import Incremental, RankAggregate, Ranking, RankSum
 
 Values = Mapping[str, float]
 
@@ -82,10 +82,8 @@ class Relative:
         [-0.5, -0.3333333333333333]
     """
 
-    def __init__(
-        self, ranking: RankSum | RankProduct | Lexicographic, higher_is_better: Mapping[str, bool], name: str = ""
-    ) -> None:
-        self._ranking = RankProduct((ranking,)) if isinstance(ranking, Lexicographic) else ranking
+    def __init__(self, ranking: RankAggregate, higher_is_better: Mapping[str, bool], name: str = "") -> None:
+        self._ranking = ranking
         self._seen = Incremental(self._ranking, higher_is_better)
         self._places: dict[Hashable, int] = {}
         self._name = name or "ranking"
@@ -96,14 +94,7 @@ class Relative:
             value = self._seen.add(values)
         else:
             value = self._seen.value(self._places[key])
-        return {self._name: self._expected(value)}
-
-    def _expected(self, value: float) -> float:
-        """A value among n as one among the n + 1 places that they leave for the next."""
-        parts, seen = len(self._ranking.parts), len(self._seen)
-        if isinstance(self._ranking, RankSum):
-            return (value - parts) / (seen + 1)
-        return value + parts * math.log(seen / (seen + 1))
+        return {self._name: self._ranking.expected(value, len(self._seen))}
 
     def standing(self, scores: Scores) -> Floats:
         return self._ranking(scores)
@@ -200,20 +191,13 @@ def signal_for(
             f"the ranking needs {missing[0]!r}, which is not measured: measure {', '.join(ranking.proxies)}"
         )
     signal: Signal
-    if isinstance(ranking, (LogSum, Fitted)):
+    if ranking.pointwise:
         signal = Pointwise(ranking, higher_is_better, name)
-    elif isinstance(ranking, (RankSum, RankProduct, Lexicographic)):
-        signal = Relative(ranking, higher_is_better, name)
+    elif (aggregate := ranking.by_ranks()) is not None:
+        signal = Relative(aggregate, higher_is_better, name)
     else:
         signal = Whole(ranking, higher_is_better, name)
-    return SeveralColumns(_directions(ranking, higher_is_better), signal) if columns else signal
-
-
-def _directions(ranking: Ranking, higher_is_better: Mapping[str, bool]) -> dict[str, bool]:
-    """The direction of each proxy within a ranking: weights carry their own."""
-    if isinstance(ranking, LogSum):
-        return {proxy: weight > 0 for proxy, weight in ranking.weights.items()}
-    return {proxy: higher_is_better[proxy] for proxy in ranking.proxies}
+    return SeveralColumns(ranking.directions(higher_is_better), signal) if columns else signal
 
 
 def scores_of(

@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from trainless.core.parameters import read, takes
 from trainless.core.types import Floats, Json
 from trainless.searchers.state import Stateful, kept
 from trainless.spaces.moves import Choices, Feasible, Rng, allowed, mutate, sample
+
+if TYPE_CHECKING:
+    from trainless.rankings import Ranking
 
 Draw: TypeAlias = Callable[[Rng], Arch]
 """Where new archs come from: uniform sampling, or the best of a pool."""
@@ -130,6 +133,15 @@ class Searcher(Stateful, ABC):
     @abstractmethod
     def best(self) -> Arch:
         """The arch to take if the search ended now."""
+
+    @final
+    def forms(self, ranking: Ranking) -> bool:
+        """Whether it forms a ranking by itself of its proxies' values, as its paper has it.
+
+        Pruning ranks a region within its own round, evolution over the history is AZ-NAS's with a product of ranks, and
+        a tournament by sums of ranks is TEG-NAS's.
+        """
+        return self.ranks == "any" or bool(self.ranks and self.ranks == ranking.aggregate)
 
     @final
     def _drawn(self, draw: Draw | None = None) -> Arch:
