@@ -29,7 +29,7 @@ from trainless.rankings.acquisition import fit_warp, normal_scores, standardised
 from trainless.rankings.ranking import upward
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
-from trainless.store.score_file import read_scores
+from trainless.runs.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "learned.json"

@@ -29,7 +29,7 @@ from trainless.searchers.searcher import Searcher
 from trainless.searchers.simple import Random
 from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
-from trainless.store.score_file import read_scores
+from trainless.runs.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "search_quality.json"

@@ -59,7 +59,7 @@ from trainless.runs.settings import SearchSettings
 from trainless.scoring.measures import Lookup
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
-from trainless.store.score_file import ScoreFile, read_scores
+from trainless.runs.score_file import ScoreFile, read_scores
 
 RECIPES = {
     "breastmnist": "teacup-breastmnist",

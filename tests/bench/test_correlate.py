@@ -24,7 +24,7 @@ from trainless.bench.tables.table import ColumnKey, Table
 from trainless.core.errors import InputError
 from trainless.spaces.moves import arch_at
 from trainless.spaces.nb201 import NasBench201
-from trainless.store.score_file import ScoreFile
+from trainless.runs.score_file import ScoreFile
 
 SPACE = NasBench201()
 ARCHS = tuple(SPACE.format(arch_at(SPACE, index)) for index in range(15_000, 15_040))

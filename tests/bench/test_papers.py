@@ -33,7 +33,7 @@ from trainless.core.task import Task
 from trainless.proxies.proxy import registry
 from trainless.scoring.evaluate import score
 from trainless.spaces.nb201 import NasBench201
-from trainless.store.score_file import ScoreFile
+from trainless.runs.score_file import ScoreFile
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}
 

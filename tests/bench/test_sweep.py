@@ -23,7 +23,7 @@ from trainless.runs.settings import SearchSettings
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces import open_space
 from trainless.spaces.nb201 import NasBench201
-from trainless.store.score_file import ScoreFile, read_scores
+from trainless.runs.score_file import ScoreFile, read_scores
 
 THIN = "channels=4,cells=1"
 DEADLY = """

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from benchmarks import members, teacup
 from benchmarks.teacup_report import judge, page
-from trainless.store.score_file import ScoreFile
+from trainless.runs.score_file import ScoreFile
 
 SHARED = {"task": "t", "space": {}, "recipe": "nb201", "epochs": 0, "batch": 0, "width": 64, "status": "ok"}
 

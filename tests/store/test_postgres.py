@@ -209,7 +209,7 @@ def test_two_sweeps_of_the_same_compute_each_candidate_once(database: str, tmp_p
     assert len({row.key.arch for row in rows}) == len(rows) == 24
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 24
-    from trainless.store.score_file import read_scores
+    from trainless.runs.score_file import read_scores
 
     one, other = (read_scores(tmp_path / name / "scores.npz") for name in ("one", "other"))
     assert sorted(zip(one.archs, one.values.ravel(), strict=True)) == sorted(

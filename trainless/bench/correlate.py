@@ -20,7 +20,7 @@ from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
 from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
-from trainless.store.score_file import ScoreFile, read_scores
+from trainless.runs.score_file import ScoreFile, read_scores
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,14 +11,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trainless.bench.weighted_order import Floats, Order, Sample, WeightedOrder, added, order_of
-from trainless.core.types import Indices as Ints
+from trainless.bench.weighted_order import Order, Sample, WeightedOrder, added, order_of
+from trainless.core.types import AnyFloats, Indices
 
 Signs: TypeAlias = npt.NDArray[np.float32]
 _ROWS = 256
 
 
-def spearman(sample: Sample) -> Floats:
+def spearman(sample: Sample) -> AnyFloats:
     """Spearman's ρ of each draw: the correlation of average ranks.
 
     Example:
@@ -34,25 +34,25 @@ def spearman(sample: Sample) -> Floats:
     return _ratio(_products(one, sample.by_score.sums(theirs)), np.sqrt(squares[0] * squares[1]))
 
 
-def _centred_ranks(by: WeightedOrder) -> Floats:
+def _centred_ranks(by: WeightedOrder) -> AnyFloats:
     ranks = by.ends * 2
     ranks -= by.sizes
     ranks -= by.total
     return ranks
 
 
-def _products(one: Floats, other: Floats) -> Floats:
+def _products(one: AnyFloats, other: AnyFloats) -> AnyFloats:
     """Σ one · other of each draw, a few rows at a time so that single precision is enough."""
     parts = [np.einsum("nd,nd->d", one[at : at + _ROWS], other[at : at + _ROWS]) for at in range(0, len(one), _ROWS)]
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+def _ratio(numerator: AnyFloats, denominator: AnyFloats) -> AnyFloats:
     """NaN where the denominator vanishes: one of the orders has only ties."""
     return np.divide(numerator, denominator, out=np.full_like(numerator, np.nan), where=denominator > 0)
 
 
-def kendall(sample: Sample) -> Floats:
+def kendall(sample: Sample) -> AnyFloats:
     """Kendall's τ-b of each draw, exactly.
 
     τ_b = (n_c − n_d) / √((n_0 − n_1)(n_0 − n_2)), with n_0 all pairs and n_1, n_2 the pairs tied in either order. Both
@@ -84,8 +84,8 @@ class _Blocks:
     """
 
     shape: tuple[int, int]
-    members: Ints
-    starts: Ints
+    members: Indices
+    starts: Indices
     by_score: tuple[tuple[slice, Signs], ...]
     by_truth: tuple[tuple[slice, Signs], ...]
 
@@ -107,7 +107,7 @@ def _blocks(scores: Order, truth: Order) -> _Blocks:
     return _Blocks(shape, members, starts, tuple(by_score), tuple(by_truth))
 
 
-def _bins(order: Order, size: int) -> Ints:
+def _bins(order: Order, size: int) -> Indices:
     """The bin of each network: whole groups of equals, up to ``size`` networks; larger groups are alone."""
     bins = np.empty(len(order.starts), np.intp)
     current, filled = -1, size
@@ -119,20 +119,20 @@ def _bins(order: Order, size: int) -> Ints:
     return bins[order.group]
 
 
-def _mixed(order: Order, bins: Ints) -> list[slice]:
+def _mixed(order: Order, bins: Indices) -> list[slice]:
     """Where in the order the bins are that have more than one group of equals."""
     edges = [0, *(np.flatnonzero(np.diff(bins[order.best_first])) + 1).tolist(), len(bins)]
     groups = order.group[order.best_first]
     return [slice(a, b) for a, b in itertools.pairwise(edges) if groups[a] != groups[b - 1]]
 
 
-def _signs(scores: Order, truth: Order, members: Ints) -> Signs:
+def _signs(scores: Order, truth: Order, members: Indices) -> Signs:
     one, other = scores.group[members], truth.group[members]
-    signs: Ints = np.sign(one[:, None] - one[None, :]) * np.sign(other[:, None] - other[None, :])
+    signs: Indices = np.sign(one[:, None] - one[None, :]) * np.sign(other[:, None] - other[None, :])
     return signs.astype(np.float32)
 
 
-def _concordance(sample: Sample) -> Floats:
+def _concordance(sample: Sample) -> AnyFloats:
     """Concordant minus discordant pairs of each draw; within blocks ½ wᵀ S w, exact in float32 as counts are small."""
     blocks = _blocks(sample.scores, sample.truth)
     total = _between(blocks, sample.weights)
@@ -143,7 +143,7 @@ def _concordance(sample: Sample) -> Floats:
     return total
 
 
-def _between(blocks: _Blocks, weights: Floats) -> Floats:
+def _between(blocks: _Blocks, weights: AnyFloats) -> AnyFloats:
     """Concordant minus discordant among the pairs that differ in both bins.
 
     Going through the bins of scores from the best on, ``seen[q]`` counts the networks so far that are in the first q
@@ -171,14 +171,14 @@ def at_top(sample: Sample, share: float) -> Sample:
 
 
 @functools.lru_cache(maxsize=8)
-def _top(scores: Order, truth: Order, groups: int) -> tuple[Ints, Order, Order]:
+def _top(scores: Order, truth: Order, groups: int) -> tuple[Indices, Order, Order]:
     """The networks of the first groups of truth, and their orders among themselves."""
     members = truth.first(groups)
     among = [order_of(-order.group[members].astype(np.float64)) for order in (scores, truth)]
     return members, among[0], among[1]
 
 
-def ndcg(sample: Sample, top: int = 1000) -> Floats:
+def ndcg(sample: Sample, top: int = 1000) -> AnyFloats:
     """Normalised discounted cumulative gain at ``top`` of each draw (VKDNW, equation 14).
 
     nDCG_P = 1/Z Σ_{j≤P} (2^acc_{k_j} − 1) / log₂(1 + j), with accuracies in percent as the published program has them
@@ -200,7 +200,7 @@ def ndcg(sample: Sample, top: int = 1000) -> Floats:
     return np.divide(found, ideal, out=np.full_like(found, np.nan), where=ideal > 0)
 
 
-def _discounted(by: WeightedOrder, gains: Floats, discounts: Floats) -> Floats:
+def _discounted(by: WeightedOrder, gains: AnyFloats, discounts: AnyFloats) -> AnyFloats:
     """The sum of gains, each group's mean gain at each of its places among the first."""
     top = len(discounts) - 1
     groups = by.reach(top)
@@ -208,26 +208,26 @@ def _discounted(by: WeightedOrder, gains: Floats, discounts: Floats) -> Floats:
     return np.asarray(by.expected(np.diff(upto, axis=0, prepend=0.0), gains[None])[0])
 
 
-def top_overlap(sample: Sample, share: float = 0.1) -> Floats:
+def top_overlap(sample: Sample, share: float = 0.1) -> AnyFloats:
     """The fraction of the best ``share`` of networks that are in the best ``share`` by score (top-10 %/top-10 %)."""
     wanted = np.maximum(np.floor(sample.by_truth.total * share + 1e-9), 1)
     excellent = _at_least(sample.by_truth, wanted)
     return _caught(sample, wanted, wanted) / excellent
 
 
-def top_hits(sample: Sample, count: int = 64, share: float = 0.05) -> Floats:
+def top_hits(sample: Sample, count: int = 64, share: float = 0.05) -> AnyFloats:
     """How many of the first ``count`` by score are among the best ``share`` of networks (top-64/top-5 %)."""
     wanted = np.maximum(np.floor(sample.by_truth.total * share + 1e-9), 1)
     return _caught(sample, np.minimum(count, sample.by_score.total), wanted)
 
 
-def _at_least(by: WeightedOrder, wanted: Floats) -> Floats:
+def _at_least(by: WeightedOrder, wanted: AnyFloats) -> AnyFloats:
     """How many networks are at least as good as the last one wanted."""
     groups = by.reach(wanted)
     return np.asarray(np.where(by.begins[:groups] < wanted, by.sizes[:groups], 0).sum(axis=0))
 
 
-def _caught(sample: Sample, chosen: Floats, wanted: Floats) -> Floats:
+def _caught(sample: Sample, chosen: AnyFloats, wanted: AnyFloats) -> AnyFloats:
     """Of the first ``chosen`` by score, those at least as good as the last one ``wanted``."""
     by = sample.by_score
     groups = by.reach(chosen)
@@ -239,7 +239,7 @@ def _caught(sample: Sample, chosen: Floats, wanted: Floats) -> Floats:
     return np.asarray((weights * share[by.order.group[members]]).sum(axis=0))
 
 
-def best_of(sample: Sample, count: int) -> tuple[Floats, Floats]:
+def best_of(sample: Sample, count: int) -> tuple[AnyFloats, AnyFloats]:
     """Mean and deviation of the accuracy of the best by score among ``count`` networks drawn at random.
 
     Of N networks without replacement, the best of ``count`` is one of the first c with probability
@@ -259,7 +259,7 @@ def best_of(sample: Sample, count: int) -> tuple[Floats, Floats]:
     return np.where(enough, mean + middle, np.nan), np.where(enough, deviation, np.nan)
 
 
-def _survival(most: int, count: int) -> Floats:
+def _survival(most: int, count: int) -> AnyFloats:
     """C(m, count) / C(most, count) for m from 0 to ``most``: of two m the ratio is that of none of the others drawn.
 
     Example:
@@ -271,7 +271,7 @@ def _survival(most: int, count: int) -> Floats:
     return np.concatenate([falling[::-1], [1.0]])
 
 
-def regret(sample: Sample) -> Floats:
+def regret(sample: Sample) -> AnyFloats:
     """The best accuracy there is less that of the network with the best score."""
     chosen, best = (
         by.expected(np.diff(by.ends[: by.reach(1)] > 0, axis=0, prepend=False) * 1.0, sample.accuracy[None])[0]
@@ -281,7 +281,7 @@ def regret(sample: Sample) -> Floats:
 
 
 def draw_best_of(
-    scores: Floats, accuracy: Floats, count: int, *, draws: int = 500, seed: int = 0
+    scores: AnyFloats, accuracy: AnyFloats, count: int, *, draws: int = 500, seed: int = 0
 ) -> tuple[float, float]:
     """The papers' protocol: draw ``count`` networks, take the best by score, ``draws`` times; mean and deviation.
 

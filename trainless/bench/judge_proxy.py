@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from trainless.bench.correlate import board, columns_of_sweep, stored_columns
-from trainless.bench.plan import Plan
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, described, truth
+from trainless.bench.settings import JudgeSettings
 from trainless.bench.sheet import Sheet
-from trainless.bench.sweep import SweepProgress, sweep
 from trainless.core.errors import InputError
-from trainless.core.types import Mask
+from trainless.core.files import write_atomic
+from trainless.core.types import Floats, Mask
+from trainless.runs.score_file import ScoreFile
+from trainless.runs.settings import SweepSettings
+from trainless.runs.sweep import SweepProgress, sweep
 from trainless.scoring.request import proxy_in_file, select
-from trainless.store.score_file import ScoreFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,25 +28,12 @@ class Judged:
     sheet: Sheet
     name: str
     column: ScoreColumn
-    accuracy: np.ndarray[tuple[int], np.dtype[np.float64]]
+    accuracy: Floats
     chosen: Mask
 
 
 def judge_proxy(
-    library: ScoreLibrary,
-    text: str,
-    folder: Path,
-    *,
-    table: str = "nb201",
-    task: str = "cifar10",
-    metric: str = "test",
-    population: str = "all",
-    sample: int = 500,
-    against: str = "all",
-    rescore: bool = False,
-    plan: Plan | None = None,
-    draws: int = 1000,
-    report: Callable[[SweepProgress], None] | None = None,
+    library: ScoreLibrary, settings: JudgeSettings, report: Callable[[SweepProgress], None] = lambda progress: None
 ) -> Judged:
     """Score a sample of a table's networks by a new proxy and rank it among the built-in ones.
 
@@ -53,47 +42,42 @@ def judge_proxy(
 
     Args:
         library: Tables and stored scores.
-        text: The new proxy, ``file.py:name``.
-        folder: Where the sweep is kept: given again, it resumes.
-        table: The table.
-        task: The dataset whose accuracy counts.
-        metric: ``valid`` or ``test``.
-        population: Which networks the sample is drawn from.
-        sample: How many.
-        against: The built-in proxies, by names and patterns.
-        rescore: Compute the built-in proxies on the same sample even where scores are stored.
-        plan: Inputs, batch, device, processes and space arguments of the sweep.
-        draws: Bootstrap draws.
+        settings: The proxy, the sample, and the folder of the sweep: given again, it resumes.
         report: Told of the sweep's progress.
     """
-    opened = library.table(table)
-    mine = proxy_in_file(text).name
-    within = library.population(table, population)
-    accuracy = truth(opened, task, metric)
-    if sample < 10:
-        raise InputError(f"a sample of {sample} was given; expected at least 10 networks")
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[:sample]
-    others = [proxy.name for proxy in select(against) if proxy.name != mine]
-    stored, note = _stored(library, table, rescore)
-    folder.mkdir(parents=True, exist_ok=True)
-    listed = folder / "archs.txt"
-    listed.write_text("\n".join(opened.archs[row] for row in sorted(rows)), encoding="utf-8")
-    wanted = ",".join([text, *([] if stored else others)])
-    todo = replace(plan or Plan(""), out=str(folder), space=opened.space, archs=str(listed), proxies=wanted)
-    file = sweep(todo, report)
+    opened = library.table(settings.table)
+    mine = proxy_in_file(settings.proxy).name
+    within = library.population(settings.table, settings.population)
+    accuracy = truth(opened, settings.task, settings.metric)
+    if settings.sample < 10:
+        raise InputError(f"a sample of {settings.sample} was given; expected at least 10 networks")
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[: settings.sample]
+    others = [proxy.name for proxy in select(settings.against) if proxy.name != mine]
+    stored, note = _stored(library, settings.table, settings.rescore)
+    listed = Path(settings.out) / "archs.txt"
+    write_atomic(listed, "\n".join(opened.archs[row] for row in sorted(rows)))
+    asked = SweepSettings(
+        out=settings.out,
+        space=opened.space,
+        space_args=settings.space_args,
+        archs=str(listed),
+        proxies=",".join([settings.proxy, *([] if stored else others)]),
+        batch=settings.batch,
+        workers=settings.workers,
+        device=settings.device,
+    )
+    file = sweep(replace(asked, task=settings.inputs or asked.task), report)
     computed = columns_of_sweep(file, [mine, *([] if stored else others)], opened)
-    columns = {
-        mine: computed[mine],
-        **{name: (stored or computed)[name] for name in others if name in (stored or computed)},
-    }
+    known = stored or computed
+    columns = {mine: computed[mine], **{name: known[name] for name in others if name in known}}
     chosen = np.zeros(len(opened), bool)
     chosen[rows] = True
-    about = f"{table}, {task} {metric}, {len(rows)} networks ({population})"
+    about = f"{settings.title}, {len(rows)} networks ({settings.population})"
     title = f"{mine} among {len(columns) - 1} built-in proxies: {about}"
     failed = [f"{count} networks have no {mine}: {reason}." for reason, count in file.failures(mine).items()]
-    stored_of = _sources(library, table, list(columns)[1:]) if stored else []
-    settings = [f"{mine}: {described(file)}.", *(f"{', '.join(held)}: {described(each)}." for each, held in stored_of)]
-    sheet = board(columns, accuracy, chosen, title=title, draws=draws, notes=(note, *settings, *failed[:5]))
+    stored_of = _sources(library, settings.table, list(columns)[1:]) if stored else []
+    told = [f"{mine}: {described(file)}.", *(f"{', '.join(held)}: {described(each)}." for each, held in stored_of)]
+    sheet = board(columns, accuracy, chosen, title=title, draws=settings.draws, notes=(note, *told, *failed[:5]))
     sheet = replace(sheet, notes=(*_unlike(mine, file, [each for each, _ in stored_of]), *sheet.notes))
     return Judged(sheet, mine, computed[mine], accuracy, chosen)
 

@@ -24,7 +24,7 @@ from trainless.rankings import Ranking
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted
-from trainless.store.score_file import ScoreFile, read_scores
+from trainless.runs.score_file import ScoreFile, read_scores
 
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")

@@ -14,31 +14,32 @@ import numpy.typing as npt
 
 from trainless.bench.correlation import at_top, best_of, kendall, ndcg, regret, spearman, top_hits, top_overlap
 from trainless.bench.sheet import Interval
-from trainless.bench.weighted_order import Floats, Sample, sample_of
+from trainless.bench.weighted_order import Sample, sample_of
 from trainless.core.errors import InputError
+from trainless.core.types import AnyFloats
 
 Failures = Literal["last", "out"]
 _CHUNK = 64
 
 
-def _tops(sample: Sample) -> dict[str, Floats]:
+def _tops(sample: Sample) -> dict[str, AnyFloats]:
     top = at_top(sample, 0.1)
     return {"spearman_top10%": spearman(top), "kendall_top10%": kendall(top)}
 
 
-def _best_of(count: int, sample: Sample) -> dict[str, Floats]:
+def _best_of(count: int, sample: Sample) -> dict[str, AnyFloats]:
     mean, deviation = best_of(sample, count)
     return {f"best_of_{count}": mean, f"best_of_{count}_std": deviation}
 
 
-def _ndcg(sample: Sample) -> Floats:
+def _ndcg(sample: Sample) -> AnyFloats:
     """NaN where the truth is not a percentage: 2^accuracy means nothing then."""
     if sample.accuracy.min() < 0 or sample.accuracy.max() > 100:
         return np.full(sample.weights.shape[1], np.nan)
     return ndcg(sample)
 
 
-_FAMILIES: tuple[Callable[[Sample], dict[str, Floats]], ...] = (
+_FAMILIES: tuple[Callable[[Sample], dict[str, AnyFloats]], ...] = (
     lambda sample: {"spearman": spearman(sample), "kendall": kendall(sample)},
     lambda sample: {"ndcg_1000": _ndcg(sample)},
     _tops,
@@ -187,7 +188,7 @@ def evaluate_all(
         return list(pool.map(one, columns.items()))
 
 
-def _require(table: Floats, truth: Floats, name: str) -> None:
+def _require(table: AnyFloats, truth: AnyFloats, name: str) -> None:
     if truth.ndim != 1 or table.ndim != 2 or table.shape[1] != len(truth):
         raise InputError(
             f"{name}: scores of shape {table.shape} were given for accuracies of shape {truth.shape};"
@@ -213,24 +214,24 @@ def _draws(size: int, draws: int, seed: int) -> npt.NDArray[np.uint8]:
     return weights
 
 
-def _shared(table: Floats, weights: npt.NDArray[np.uint8]) -> Iterator[tuple[Floats, npt.NDArray[np.uint8]]]:
+def _shared(table: AnyFloats, weights: npt.NDArray[np.uint8]) -> Iterator[tuple[AnyFloats, npt.NDArray[np.uint8]]]:
     """Each seed's scores with the whole population and its share of the draws."""
     for index, row in enumerate(table):
         yield row, np.concatenate([weights[:, :1], weights[:, 1 + index :: len(table)]], axis=1)
 
 
-def _scored(row: Floats, truth: Floats, weights: npt.NDArray[np.uint8]) -> dict[str, Floats]:
+def _scored(row: AnyFloats, truth: AnyFloats, weights: npt.NDArray[np.uint8]) -> dict[str, AnyFloats]:
     """The statistics of the networks that have a score."""
     known = np.isfinite(row)
     return _column(row[known], truth[known], weights[known])
 
 
-def _column(row: Floats, truth: Floats, weights: npt.NDArray[np.uint8]) -> dict[str, Floats]:
+def _column(row: AnyFloats, truth: AnyFloats, weights: npt.NDArray[np.uint8]) -> dict[str, AnyFloats]:
     """Each statistic of each draw, a few draws at a time."""
     if len(row) < 2:
         return {name: np.full(weights.shape[1], np.nan) for name in MEANINGS}
     whole = sample_of(row, truth)
-    parts: dict[str, list[Floats]] = {}
+    parts: dict[str, list[AnyFloats]] = {}
     for start in (0, *range(1, weights.shape[1], _CHUNK)):
         counts = weights[:, start : start + _CHUNK].astype(np.float32) if start else weights[:, :1].astype(np.float64)
         sample = Sample(whole.scores, whole.truth, truth, counts)
@@ -240,7 +241,7 @@ def _column(row: Floats, truth: Floats, weights: npt.NDArray[np.uint8]) -> dict[
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _estimates(runs: Iterable[Mapping[str, Floats]], level: float) -> dict[str, Interval]:
+def _estimates(runs: Iterable[Mapping[str, AnyFloats]], level: float) -> dict[str, Interval]:
     """Join the seeds: the first draw of each is the statistic itself."""
     seeds = list(runs)
     found = {}

@@ -1,7 +1,8 @@
 """Networks in order, best first, each counted several times: what every statistic and its bootstrap start from.
 
 A bootstrap draw is a column of counts: how often each network was drawn. Sorting is done once, and a statistic is
-computed for many draws at a time from counts in sorted order; the statistic itself is the draw of all ones.
+computed for many draws at a time from counts in sorted order; the statistic itself is the draw of all ones. Draws are
+in single precision, which holds counts exactly.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from trainless.core.types import Indices
+from trainless.core.types import AnyFloats, Indices
 
-Floats = npt.NDArray[np.floating[Any]]  # bootstrap draws are in single precision, which holds counts exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Order:
         return self.best_first[: self.starts[groups] if groups < len(self.starts) else None]
 
 
-def order_of(values: Floats) -> Order:
+def order_of(values: AnyFloats) -> Order:
     """Order by values, the highest first; NaN comes last, as one group.
 
     Example:
@@ -77,43 +77,43 @@ class WeightedOrder:
     """An order in which every network is there ``weights[network, draw]`` times."""
 
     order: Order
-    weights: Floats
+    weights: AnyFloats
 
     @cached_property
-    def ordered(self) -> Floats:
+    def ordered(self) -> AnyFloats:
         """The weights in this order, the best first."""
         return self.weights if self.order.listed else self.weights.take(self.order.best_first, axis=0)
 
     @cached_property
-    def sizes(self) -> Floats:
+    def sizes(self) -> AnyFloats:
         """How many networks each group has: groups × draws."""
         if self.order.untied:
             return self.ordered
         return added(self.ordered, np.arange(len(self.ordered)), self.order.starts)
 
-    def sums(self, values: Floats) -> Floats:
+    def sums(self, values: AnyFloats) -> AnyFloats:
         """The sum of values (networks × draws) over each group: groups × draws."""
         if self.order.untied:
             return values if self.order.listed else values.take(self.order.best_first, axis=0)
         return added(values, self.order.best_first, self.order.starts)
 
     @cached_property
-    def ends(self) -> Floats:
+    def ends(self) -> AnyFloats:
         """How many networks are in a group or in better ones: groups × draws."""
         return running(self.sizes)
 
     @cached_property
-    def begins(self) -> Floats:
+    def begins(self) -> AnyFloats:
         """How many networks are in better groups: groups × draws."""
         return self.ends - self.sizes
 
     @property
-    def total(self) -> Floats:
+    def total(self) -> AnyFloats:
         """How many networks there are in each draw."""
-        total: Floats = self.ends[-1]
+        total: AnyFloats = self.ends[-1]
         return total
 
-    def expected(self, chance: Floats, values: Floats) -> Floats:
+    def expected(self, chance: AnyFloats, values: AnyFloats) -> AnyFloats:
         """Σ chance · value of each draw, where one of a group's networks is taken, each as likely as the others.
 
         Args:
@@ -128,16 +128,16 @@ class WeightedOrder:
             sizes = self.sizes[: len(chance)]
             chance = np.divide(chance, sizes, out=np.zeros_like(chance), where=sizes > 0)
             chance = chance.take(self.order.group[members], axis=0) * self.ordered[: len(members)]
-        total: Floats = values[:, members] @ chance
+        total: AnyFloats = values[:, members] @ chance
         return total
 
-    def reach(self, count: Floats | int) -> int:
+    def reach(self, count: AnyFloats | int) -> int:
         """How many groups, from the best on, have a member among the first ``count`` networks of some draw."""
         beyond = bisect_left(self.begins, True, key=lambda row: bool((row >= count).all()))
         return max(1, beyond)
 
 
-def added(weights: Floats, members: Indices, starts: Indices) -> Floats:
+def added(weights: AnyFloats, members: Indices, starts: Indices) -> AnyFloats:
     """The sum over each group of the rows of its members: groups × draws.
 
     Example:
@@ -150,7 +150,7 @@ def added(weights: Floats, members: Indices, starts: Indices) -> Floats:
     return np.asarray(sums)
 
 
-def running(values: Floats) -> Floats:
+def running(values: AnyFloats) -> AnyFloats:
     """Running sums down the rows, as ``np.cumsum(values, axis=0)``, but √n rows at a time, which is much faster.
 
     Example:
@@ -177,8 +177,8 @@ class Sample:
 
     scores: Order
     truth: Order
-    accuracy: Floats
-    weights: Floats
+    accuracy: AnyFloats
+    weights: AnyFloats
 
     @cached_property
     def by_score(self) -> WeightedOrder:
@@ -191,7 +191,7 @@ class Sample:
         return WeightedOrder(self.truth, self.weights)
 
 
-def sample_of(scores: Floats, accuracy: Floats, weights: Floats | None = None) -> Sample:
+def sample_of(scores: AnyFloats, accuracy: AnyFloats, weights: AnyFloats | None = None) -> Sample:
     """Scores (higher is better, NaN last) and accuracies; one draw of everything where no weights are given."""
     ones = np.ones((len(accuracy), 1))
     return Sample(order_of(scores), order_of(accuracy), accuracy, ones if weights is None else weights)

@@ -1,4 +1,4 @@
-"""Scores as rows and the order of a ranking, as JSON, CSV or tables in the terminal."""
+"""Tables of the terminal, and the same as JSON, CSV or Markdown: scores, the order of a ranking, and sheets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from trainless.bench.sheet import Sheet
     from trainless.core.scores import Scores
     from trainless.proxies.proxy import Proxy
     from trainless.rankings import Ranking
 
+NARROWEST, FIRST = 9, 16  # characters that a column of words keeps, and the first one of them
 COLUMN, HEAD = 17, 42  # characters of the terminal that one candidate and the other columns take
 
 
@@ -287,3 +289,98 @@ def number(value: float, digits: int = 6) -> str:
         ('1234.57', '–')
     """
     return "–" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def show_sheets(sheets: Sequence[Sheet], *, as_json: bool, as_markdown: bool, as_csv: bool) -> None:
+    """Print sheets in the one form that was asked for; a table for people where none was."""
+    from trainless.bench.sheet import joined, without_repeats
+
+    if as_json + as_markdown + as_csv > 1:
+        raise InputError("more than one of --json, --markdown and --csv was given; expected one of them")
+    if as_json:
+        texts = [sheet.json() for sheet in sheets]
+        typer.echo(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    elif as_markdown:
+        typer.echo(joined(sheets))
+    elif as_csv:
+        for sheet in sheets:
+            typer.echo(sheet.csv(), nl=False)
+    else:
+        for sheet in without_repeats(sheets):
+            _terminal(sheet)
+
+
+def _terminal(sheet: Sheet) -> None:
+    from rich.text import Text
+
+    terminal = console()
+    sheet = fitting(sheet, terminal.width)
+    terminal.print(_table_of_sheet(sheet, terminal.width))
+    for note in sheet.notes:
+        terminal.print(Text(note))
+
+
+def fitting(sheet: Sheet, width: int) -> Sheet:
+    """The whole sheet where it fits; else the columns that matter most, of numbers the last left out first.
+
+    Example:
+        >>> from trainless.bench.sheet import Sheet
+        >>> sheet = Sheet("", ("name", "one", "two"), (("a", 1.0, 2.0),), brief=("name", "one", "two"))
+        >>> fitting(sheet, 80).columns, fitting(sheet, 20).columns
+        (('name', 'one', 'two'), ('name', 'one'))
+    """
+    if not sheet.brief or _width(sheet) <= width:
+        return sheet
+    names = list(sheet.brief)
+    while True:
+        short = replace(sheet, brief=tuple(names)).shortened()
+        spare = [name for place, name in enumerate(short.columns) if not _words(short, place)]
+        if _width(short) <= width or len(spare) < 2:
+            return short
+        names.remove(spare[-1])
+
+
+def _words(sheet: Sheet, place: int) -> bool:
+    """Whether a column holds words, which may go on in the next line."""
+    return not sheet.numeric(place) and any(row[place] is not None for row in sheet.rows)
+
+
+def _longest(sheet: Sheet) -> list[int]:
+    """The characters of the longest cell or of the name of each column."""
+    columns = zip(sheet.columns, *sheet.cells(), strict=True)
+    return [max(map(len, column)) for column in columns]
+
+
+def _least(sheet: Sheet) -> list[int]:
+    """The characters that each column cannot do without."""
+    return [
+        min(longest, NARROWEST if place else FIRST) if _words(sheet, place) else longest
+        for place, longest in enumerate(_longest(sheet))
+    ]
+
+
+def _width(sheet: Sheet) -> int:
+    """The characters that a table needs, its lines and gaps too."""
+    return sum(_least(sheet)) + 3 * len(sheet.columns) + 1
+
+
+def _widths(sheet: Sheet, width: int) -> list[int]:
+    """The characters of each column: what is left over goes to the narrowest of those that lack some."""
+    widths, longest = _least(sheet), _longest(sheet)
+    for _ in range(width - _width(sheet)):
+        lacking = [place for place, wanted in enumerate(longest) if widths[place] < wanted]
+        if lacking:
+            widths[min(lacking, key=widths.__getitem__)] += 1
+    return widths
+
+
+def _table_of_sheet(sheet: Sheet, width: int) -> Table:
+    from rich.text import Text
+
+    table = _titled(sheet.title)
+    for place, (name, characters) in enumerate(zip(sheet.columns, _widths(sheet, width), strict=True)):
+        number = sheet.numeric(place)
+        table.add_column(name, justify="right" if number else "left", no_wrap=number, overflow="fold", width=characters)
+    for row in sheet.cells():
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
+AnyFloats: TypeAlias = npt.NDArray[np.floating[Any]]
+"""In single or double precision."""
 Labels: TypeAlias = npt.NDArray[np.int64]
 """Class indices, or whole numbers of any other meaning."""
 Index: TypeAlias = npt.NDArray[np.int64]

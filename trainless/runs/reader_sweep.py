@@ -36,7 +36,7 @@ from trainless.runs.reader_base import (
 )
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.spaces.protocol import Space
-from trainless.store.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
+from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work

@@ -15,7 +15,6 @@ from trainless.bench.tables.files import DataFile, columns_of, mean_of, write_co
 from trainless.bench.tables.table import ColumnKey, Table, own_notation
 from trainless.core.errors import InputError
 from trainless.core.types import Floats
-from trainless.spaces.nb101_net import OPERATIONS, Cell, module_hash, pruned
 
 SAMPLE = DataFile(
     "nb101/nb101_subset20001.csv.gz",
@@ -81,6 +80,8 @@ def hashed(text: str) -> str:
         >>> hashed("01/00;input|output")
         '043721b9c7fe8c5fad811d47d83132ec'
     """
+    from trainless.spaces.nb101_net import OPERATIONS, Cell, module_hash, pruned  # torch: not needed to open a table
+
     adjacency, parted, names = own_notation(text).partition(";")
     if not parted:
         return adjacency
