@@ -108,7 +108,7 @@ def swept(archs: int, workers: int) -> dict[str, float]:
             "--proxies",
             "snip,naswot,synflow",
         ]
-        found = command(["trainless.bench.sweep", *SPACE, *limits, "--processes", str(workers), "--out", folder])
+        found = command(["trainless.runs.sweep", *SPACE, *limits, "--workers", str(workers), "--out", folder])
         run = json.loads((Path(folder) / "runs.json").read_text())[-1]
     return {**found, "archs_per_s": archs / found["seconds"], "without_start_per_s": run["archs_per_s"]}
 

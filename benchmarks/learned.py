@@ -27,9 +27,9 @@ from trainless.core.scores import Record, Scores
 from trainless.rankings import Learned, Ranking, RankProduct, fit_forest, learn, ranking
 from trainless.rankings.acquisition import fit_warp, normal_scores, standardised
 from trainless.rankings.ranking import upward
+from trainless.runs.score_file import read_scores
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
-from trainless.runs.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "learned.json"

@@ -29,9 +29,9 @@ from trainless.proxies.proxy import registry as proxies
 from trainless.rankings import Consensus, RankProduct
 from trainless.rankings import registry as rankings
 from trainless.rankings.products import Lexicographic
+from trainless.runs.score_file import read_scores
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
-from trainless.runs.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 Floats = npt.NDArray[np.float64]

@@ -38,7 +38,7 @@ def reranked(task: str, found: dict[str, Any]) -> dict[str, Any]:
             work=where / "work",
             seed=0,
             sample=0,
-            processes=1,
+            workers=1,
             device="cpu",
         )
         archs = archs_of(given)[: held["networks"]]

@@ -23,13 +23,13 @@ from trainless.bench.score_library import ScoreColumn, ScoreLibrary, column_of, 
 from trainless.bench.simulation import Arena, SimulatedRun, bench_search, curve, simulate_runs
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
+from trainless.runs.score_file import read_scores
 from trainless.searchers.assisted import WarmUp, move_evolution, warm_evolution, warm_random
 from trainless.searchers.evolution import Evolution
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.simple import Random
 from trainless.searchers.stopping import Budget
 from trainless.spaces.nb201 import NasBench201
-from trainless.runs.score_file import read_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "search_quality.json"

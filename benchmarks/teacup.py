@@ -1,9 +1,9 @@
 """TEACUP's study on one task, start to end: score a space, search it thirty times, train what was found, judge it.
 
     python -m benchmarks.teacup pack breastmnist --data packed                   # where the data are: as plain arrays
-    python -m benchmarks.teacup score breastmnist --data packed --out study --device cuda --processes 15
-    python -m benchmarks.teacup search breastmnist --data packed --out study --device cuda --processes 10
-    python -m benchmarks.teacup train breastmnist --data packed --out study --device cuda --processes 12
+    python -m benchmarks.teacup score breastmnist --data packed --out study --device cuda --workers 15
+    python -m benchmarks.teacup search breastmnist --data packed --out study --device cuda --workers 10
+    python -m benchmarks.teacup train breastmnist --data packed --out study --device cuda --workers 12
     python -m benchmarks.teacup report breastmnist --out study
     python -m benchmarks.teacup all digits --data packed --out study --channels 4 --cells 1 --sample 60 --epochs 2
 
@@ -45,8 +45,6 @@ import torch
 
 from benchmarks.members import Job, pack, train_all, unpack
 from benchmarks.teacup_report import judge, page
-from trainless.bench.plan import Plan
-from trainless.bench.sweep import Progress, sweep
 from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
 from trainless.designs.planning import Trial, scored_samples, trials
@@ -54,12 +52,13 @@ from trainless.designs.settings import DesignSettings
 from trainless.execution.gpu_sharing import shared_gpu
 from trainless.learn.ensemble import most_common
 from trainless.rankings import ranking
+from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.runs.search import search
-from trainless.runs.settings import SearchSettings
+from trainless.runs.settings import SearchSettings, SweepSettings
+from trainless.runs.sweep import SweepProgress, sweep
 from trainless.scoring.measures import Lookup
 from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
-from trainless.runs.score_file import ScoreFile, read_scores
 
 RECIPES = {
     "breastmnist": "teacup-breastmnist",
@@ -115,8 +114,8 @@ def swept(
         np.savez(data, x=np.asarray(task.part("train").x), y=np.asarray(task.part("train").y))
     listed = work / "archs.txt"
     listed.write_text("\n".join(archs) + "\n", encoding="utf-8")
-    plan = Plan(
-        str(work),
+    plan = SweepSettings(
+        out=str(work),
         space_args=f"channels={given.channels},cells={given.cells}",
         archs=str(listed),
         proxies=proxies,
@@ -124,9 +123,9 @@ def swept(
         batch=scored_samples(task) if init == "paper" else min(64, len(task.part("train"))),
         task=str(data),
         seeds=seeds,
-        processes=given.processes,
+        workers=given.workers,
         device=given.device,
-        limit_s=max(1.0, limit),
+        time=max(1.0, limit),
     )
     found = sweep(plan, _say)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -134,7 +133,7 @@ def swept(
     return found
 
 
-def _say(progress: Progress) -> None:
+def _say(progress: SweepProgress) -> None:
     print(f"{progress.seconds:6.0f} s  {progress.done}/{progress.total}  {progress.rate:.2f} per s", flush=True)
 
 
@@ -179,9 +178,9 @@ def find(given: argparse.Namespace) -> None:
     wanted = trials(settings, NasBench201(given.channels, given.cells))
     wanted.sort(key=lambda trial: trial.evaluations is not None)  # pruning takes longest
     began = time.monotonic()
-    with shared_gpu(given.device.startswith("cuda") and given.processes > 1):
+    with shared_gpu(given.device.startswith("cuda") and given.workers > 1):
         context = multiprocessing.get_context("spawn")
-        with context.Pool(min(given.processes, len(wanted))) as pool:
+        with context.Pool(min(given.workers, len(wanted))) as pool:
             found = pool.starmap(run_trial, [(vars(given), trial) for trial in wanted], chunksize=1)
     searches = sorted(found, key=lambda one: str(one["name"]))
     jobs = jobs_of(given, searches)
@@ -255,9 +254,7 @@ def jobs_of(given: argparse.Namespace, searches: Sequence[dict[str, Any]]) -> li
 def fit(given: argparse.Namespace) -> None:
     """Train all jobs."""
     jobs = json.loads((given.out / JOBS).read_text(encoding="utf-8"))["jobs"]
-    train_all(
-        jobs, given.data, given.out / MEMBERS, processes=given.processes, device=given.device, limit=given.train_s
-    )
+    train_all(jobs, given.data, given.out / MEMBERS, processes=given.workers, device=given.device, limit=given.train_s)
 
 
 def report(given: argparse.Namespace) -> None:
@@ -295,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("study"))
     parser.add_argument("--work", type=Path, default=None, help="folder of journals; beside --out by default")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--cells", type=int, default=5)
     parser.add_argument("--sample", type=int, default=0, help="classes to score; 0 for all 5,653")

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +15,16 @@ import pytest
 from scipy import stats
 
 from trainless.bench.correlate import PEER_COLUMNS, beside_peers, board, columns_of_csv, columns_of_sweep, open_columns
-from trainless.bench.export import to_csv
 from trainless.bench.figures import bars, pairs, scatter
 from trainless.bench.judge_proxy import Judged, judge_proxy
-from trainless.bench.plan import Plan
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, places
+from trainless.bench.settings import JudgeSettings
 from trainless.bench.sheet import Interval, Share, Sheet, shown
 from trainless.bench.tables.table import ColumnKey, Table
 from trainless.core.errors import InputError
+from trainless.runs.score_file import ScoreFile
 from trainless.spaces.moves import arch_at
 from trainless.spaces.nb201 import NasBench201
-from trainless.runs.score_file import ScoreFile
 
 SPACE = NasBench201()
 ARCHS = tuple(SPACE.format(arch_at(SPACE, index)) for index in range(15_000, 15_040))
@@ -117,7 +117,7 @@ def test_a_sweep_of_canonical_networks_speaks_for_their_twins(tmp_path: Path, ta
     file.write(tmp_path / "scores.npz")
     again = open_columns(str(tmp_path / "scores.npz"), "", "arch_str", table)["mse"]
     np.testing.assert_array_equal(again.values, column.values)
-    to_csv(file, tmp_path / "scores.csv")
+    file.to_csv(tmp_path / "scores.csv")
     assert (tmp_path / "scores.csv").read_text().splitlines()[:1] == ["arch_str,seed,mse"]
 
 
@@ -258,10 +258,11 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
         "    return sum(tensor.numel() for tensor in p.weights.values())\n"
     )
     library = ScoreLibrary(tmp_path / "none")
-    plan = Plan("", space_args="channels=4,cells=1", batch=8, task="noise:3x8x8:10")
-    judged = judge_proxy(
-        library, f"{mine}:my_parameters", tmp_path / "sweep", sample=12, against="params,snip", plan=plan, draws=10
-    )
+    settings = JudgeSettings(
+        proxy=f"{mine}:my_parameters", out=str(tmp_path / "sweep"), sample=12, against="params,snip", draws=10,
+        space_args="channels=4,cells=1", batch=8, inputs="noise:3x8x8:10", workers=1,
+    )  # fmt: skip
+    judged = judge_proxy(library, settings)
     rows = {row[0]: row for row in judged.sheet.rows}
     same = [repr(rows[name][4:]) for name in ("my_parameters", "params")]
     assert same[0] == same[1]  # the same quantity has the same statistics
@@ -273,18 +274,18 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
     values = np.arange(len(archs), dtype=float)[:, None, None]
     codes = np.zeros(values.shape, np.uint16)
     ScoreFile(archs, ("snip",), (0,), values, codes, settings=full).write(tmp_path / "nb201.npz")
-    options = {"sample": 12, "against": "snip", "plan": plan, "draws": 0}
-    stored = judge_proxy(ScoreLibrary(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", **options)
+    fewer = replace(settings, against="snip", draws=0)
+    stored = judge_proxy(ScoreLibrary(tmp_path), fewer)
     assert stored.sheet.notes[0] == (
         "NOT LIKE FOR LIKE: my_parameters was scored on nb201(channels=4, cells=1), the built-in proxies on"
         " nb201(channels=16, cells=5), whose scores are stored. --rescore scores them all on the same networks."
     )
-    again = judge_proxy(ScoreLibrary(tmp_path), f"{mine}:my_parameters", tmp_path / "sweep", rescore=True, **options)
+    again = judge_proxy(ScoreLibrary(tmp_path), replace(fewer, rescore=True))
     assert not any("NOT LIKE" in note for note in again.sheet.notes)
     found = [spearman_of_snip(each) for each in (judged, again, stored)]
     assert found[0] == found[1] != found[2]
     with pytest.raises(InputError, match="a sample of 3 was given"):
-        judge_proxy(library, f"{mine}:my_parameters", tmp_path / "x", sample=3)
+        judge_proxy(library, replace(settings, sample=3))
 
 
 def test_missing_scores_say_which(tmp_path: Path, data_dir: Path) -> None:

@@ -31,9 +31,9 @@ from trainless.bench.tables import peer_scores, table
 from trainless.core.errors import UnknownName
 from trainless.core.task import Task
 from trainless.proxies.proxy import registry
+from trainless.runs.score_file import ScoreFile
 from trainless.scoring.evaluate import score
 from trainless.spaces.nb201 import NasBench201
-from trainless.runs.score_file import ScoreFile
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Answer
 from trainless.bench.sheet import Interval, Share, Sheet
-from trainless.cli.sheets import _table, fitting
+from trainless.cli.table import _table_of_sheet, fitting
 
 Run = Callable[..., Answer]
 
@@ -79,7 +79,7 @@ def test_a_sheet_fits_the_terminal_and_keeps_its_first_columns(width: int, capsy
     columns = ("scores", "failures", "coverage", *(f"statistic_{place}" for place in range(6)))
     sheet = Sheet("t", columns, rows, ("note",), columns[:6])
     found = fitting(sheet, width)
-    Console(width=width).print(_table(found, width))
+    Console(width=width).print(_table_of_sheet(found, width))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     assert {f"a_long_name_{place}" for place in range(3)} <= {line.split()[1] for line in lines if line.startswith("│")}

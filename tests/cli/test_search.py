@@ -178,7 +178,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
 def test_bench_search_prints_means_and_deviations(trainless: Call, data_dir: Path) -> None:
     answer = trainless(
         *("bench", "search", "--table", "nb201", "--task", "cifar10", "--searcher", "random"),
-        *("--budget", "12000s", "--runs", "20", "--json"),
+        *("--time", "12000s", "--runs", "20", "--json"),
     )
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
@@ -196,7 +196,7 @@ def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Pat
     truth = opened.column("cifar10", "test")
     lines = [f"{arch},{value!r}" for arch, value in zip(opened.archs, truth.tolist(), strict=True)]
     Path("scores.csv").write_text("\n".join(["arch,oracle", *lines]) + "\n")
-    options = ("--budget", "3000s", "--runs", "15", "--json")
+    options = ("--time", "3000s", "--runs", "15", "--json")
     answer = trainless("bench", "search", "--searcher", "g_rs", "--proxy-scores", "scores.csv:oracle", *options)
     assert answer.code == 0, answer.err
     plain = json.loads(trainless("bench", "search", "--searcher", "random", *options).out)

@@ -16,9 +16,6 @@ from torch import nn
 
 import trainless as tl
 from trainless.bench.correlate import open_columns
-from trainless.bench.export import to_store
-from trainless.bench.plan import Plan
-from trainless.bench.sweep import sweep
 from trainless.bench.tables import Table
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError, UnknownName
@@ -30,7 +27,8 @@ from trainless.proxies import Proxy, Setting, registry
 from trainless.proxies.proxy import canonical
 from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
 from trainless.proxies.zico import zico
-from trainless.runs.settings import SearchSettings
+from trainless.runs.settings import SearchSettings, SweepSettings
+from trainless.runs.sweep import sweep, to_store
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces.nb201 import NasBench201
@@ -214,8 +212,8 @@ def test_another_process_finds_them_by_name() -> None:
 def test_a_sweep_in_processes_its_file_and_what_is_made_of_it(tmp_path: Path) -> None:
     (tmp_path / "sweeping.py").write_text(OWN.format(name="swept_power"))
     wanted = f"zico/cumulative=true/batches=4,zico,{tmp_path / 'sweeping.py'}:powered/power=3"
-    plan = Plan(
-        str(tmp_path / "out"), space_args=THIN, archs="sample:3", proxies=wanted, task="noise:3x8x8:4", batch=16
+    plan = SweepSettings(
+        out=str(tmp_path / "out"), space_args=THIN, archs="sample:3", proxies=wanted, task="noise:3x8x8:4", batch=16
     )
     file = sweep(plan)
     names = ("zico/batches=4/cumulative=true", "zico", "swept_power/power=3")

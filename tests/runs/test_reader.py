@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from tests.ui.made import EVALUATIONS, SPACE, leaderboard, searched
-from trainless.bench.plan import Plan
-from trainless.bench.sweep import sweep
 from trainless.core.errors import InputError
 from trainless.core.text import printable
 from trainless.runs.loop import Loop
 from trainless.runs.reader import reader_at
 from trainless.runs.run_files import is_held
+from trainless.runs.settings import SweepSettings
+from trainless.runs.sweep import sweep
 from trainless.ui.run_list import FolderRuns, links_in, runs_in
 from trainless.ui.table import chosen, ordered
 
@@ -251,8 +251,8 @@ def test_a_sweep_is_followed_by_its_journals(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_real_sweep(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    plan = Plan(
-        str(out), space_args="channels=2,cells=1", archs="sample:5", proxies="params,flops", task="noise:3x8x8:10"
+    plan = SweepSettings(
+        out=str(out), space_args="channels=2,cells=1", archs="sample:5", proxies="params,flops", task="noise:3x8x8:10"
     )
     file = sweep(plan)
     reader = reader_at(out)

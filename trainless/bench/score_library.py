@@ -21,10 +21,10 @@ from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
 from trainless.core.types import Floats, Mask
 from trainless.rankings import Ranking
+from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.spaces import space
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted
-from trainless.runs.score_file import ScoreFile, read_scores
 
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")
@@ -51,6 +51,10 @@ class ScoreColumn:
     asked: Mask
     higher_is_better: bool = True
     twins: Mask | None = None
+
+    def upward(self) -> Floats:
+        """The mean over seeds, turned so that higher is better."""
+        return np.asarray(self.values.mean(axis=0) * (1 if self.higher_is_better else -1))
 
 
 class Missing(Exception):

@@ -14,11 +14,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from trainless.core.types import AnyFloats, Indices
-
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,8 @@ from trainless.runs.reader_base import (
     table_of,
 )
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
-from trainless.spaces.protocol import Space
 from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
+from trainless.spaces.protocol import Space
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work

@@ -1,4 +1,4 @@
-"""Scores of many architectures: journals that lose nothing while they are computed, and one compact file of them all."""
+"""Scores of many architectures: journals that lose nothing while a sweep goes on, and one compact file of them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a search: for the Python call, the command's options and what ``run.json`` holds.
+"""The settings of searches and sweeps: for the Python call, the command's options and what ``run.json`` holds.
 
 Nothing heavy is imported here: the command line reads these classes to print its help.
 """
@@ -172,6 +172,56 @@ class SearchSettings(LimitSettings, ExecutionSettings):
         from trainless.searchers.stopping import Budget
 
         return Budget(self.evaluations, seconds_of(self.time), seconds_of(self.simulated))
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--seeds {text} was given; expected numbers such as 0,1,2") from None
+
+
+@dataclass(frozen=True)
+class SweepSettings(ExecutionSettings):
+    """A sweep, in words that travel to a bare machine and into every worker process.
+
+    Args:
+        time: Seconds, or text such as ``"10m"``, after which no network is begun; None for no limit.
+        store: A store that the workers share with other sweeps and machines.
+    """
+
+    out: str = setting("", "The folder of the journals and of scores.npz; given again, the sweep resumes.")
+    space: str = setting("nb201", "The search space (trainless list spaces).")
+    space_args: str = setting("", "Parameters of the space, such as channels=8,cells=2.")
+    archs: str = setting(
+        "canonical",
+        "The networks: canonical (one of each set of twins, which compute the same function), all, sample:500, or a"
+        " file with one notation per line.",
+    )
+    proxies: str = setting(
+        "all", "Names (with options, as in zico/batches=4) or patterns with commas between them, or file.py:name."
+    )
+    init: str = setting("paper", "The weights: paper is each proxy's published setting; own are PyTorch's; kaiming.")
+    batch: int = setting(0, "Samples per batch; 0 leaves it to each proxy's setting.", least=0)
+    task: str = setting("noise:3x32x32:10", "A built-in task, a file or folder of your data, or noise:SHAPE:CLASSES.")
+    seeds: tuple[int, ...] = setting((0,), "The seeds, such as 0,1,2.", kind=str, read=_seeds)
+    time: float | str | None = setting(None, "The wall time after which no network is begun, such as 90s, 10m or 2h.")
+    store: str = setting(
+        "",
+        "A file or postgresql://… to share with other sweeps; none keeps nothing. [default: a file in the user's cache,"
+        " at the end]",
+        metavar="PLACE",
+    )
+
+    def __post_init__(self) -> None:
+        for seed in self.seeds:
+            if not 0 <= seed < 2**63:
+                raise InputError(f"seed {seed} was given; expected whole numbers from 0 to {2**63 - 1}")
+
+    @property
+    def shared(self) -> str:
+        """The store that the workers look into and write to; empty for none."""
+        return "" if self.store == "none" else self.store
 
 
 def _nothing(*about: Any) -> None:

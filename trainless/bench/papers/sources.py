@@ -237,8 +237,8 @@ def _worth(library: ScoreLibrary, what: TableSearch, table: str, runs: int) -> d
 
 def _lookup(library: ScoreLibrary, table: str, column: ScoreColumn) -> Callable[[Arch], float]:
     rules = space(library.table(table).space)
-    signed = column.values.mean(axis=0) * (1 if column.higher_is_better else -1)
-    values = {rules.parse(text): value for text, value in zip(library.table(table).archs, signed.tolist(), strict=True)}
+    scores = column.upward().tolist()
+    values = {rules.parse(text): value for text, value in zip(library.table(table).archs, scores, strict=True)}
     return values.__getitem__
 
 
@@ -283,9 +283,7 @@ def _guided(library: ScoreLibrary, what: Guided, table: str) -> list[int]:
     columns = {proxy: library.ours(table, proxy) for proxy in what.proxies}
     if min(column.asked.mean() for column in columns.values()) < ENOUGH:
         raise Missing(f"a search needs the scores of at least {ENOUGH:.0%} of the networks of {table}")
-    signed = {
-        name: column.values.mean(axis=0) * (1 if column.higher_is_better else -1) for name, column in columns.items()
-    }
+    signed = {name: column.upward() for name, column in columns.items()}
     if what.searcher != "teg_reinforce":
         signed = {"rank": RankSum(what.proxies).combine(list(signed.values()))}
     rows = {rules.parse(text): row for row, text in enumerate(opened.archs)}

@@ -13,17 +13,15 @@ import numpy as np
 import pytest
 
 import trainless as tl
-from trainless.bench.journal import Journal, KnownScores, known_from, read_known
-from trainless.bench.plan import Plan, open_archs
-from trainless.bench.sweep import main, sweep
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.scores import Record
 from trainless.proxies import registry
-from trainless.runs.settings import SearchSettings
+from trainless.runs.score_file import Journal, KnownScores, ScoreFile, known_from, read_known, read_scores
+from trainless.runs.settings import SearchSettings, SweepSettings
+from trainless.runs.sweep import main, open_archs, sweep
 from trainless.scoring.request import proxy_in_file, select
 from trainless.spaces import open_space
 from trainless.spaces.nb201 import NasBench201
-from trainless.runs.score_file import ScoreFile, read_scores
 
 THIN = "channels=4,cells=1"
 DEADLY = """
@@ -57,7 +55,9 @@ def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> None:
-    plan = Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="snip,params", task="noise:3x8x8:10", batch=8)
+    plan = SweepSettings(
+        out=str(tmp_path), space_args=THIN, archs="sample:6", proxies="snip,params", task="noise:3x8x8:10", batch=8
+    )
     reports = []
     file = sweep(plan, reports.append, tick=0.5)
     space = NasBench201(4, 1)
@@ -68,12 +68,18 @@ def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> N
     np.testing.assert_array_equal(file.column("params"), alone.column("params"))
     assert reports[-1].done == reports[-1].total == 6
 
-    more = Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=8)
+    more = SweepSettings(
+        out=str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=8
+    )
     again = sweep(more)  # nothing is missing: no process is started, nothing is lost
     assert again.column("snip").tolist() == pytest.approx(file.column("snip").tolist(), rel=1e-6)
     assert again.environment["runs"][-1]["of"] == 0
     with pytest.raises(InputError, match="holds a sweep with batch 8, but 16 was given"):
-        sweep(Plan(str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=16))
+        sweep(
+            SweepSettings(
+                out=str(tmp_path), space_args=THIN, archs="sample:6", proxies="params", task="noise:3x8x8:10", batch=16
+            )
+        )
 
 
 @pytest.mark.slow
@@ -83,13 +89,13 @@ def test_an_arch_that_ends_its_worker_twice_is_recorded_and_the_rest_is_scored(t
     sizes = [sum(t.numel() for t in space.build(arch, tl.Task.noise((3, 8, 8))).parameters()) for arch in archs]
     (tmp_path / "own.py").write_text(DEADLY.format(limit=sorted(sizes)[-2]))
     assert sorted(sizes)[-1] > sorted(sizes)[-2]
-    plan = Plan(
-        str(tmp_path / "out"),
+    plan = SweepSettings(
+        out=str(tmp_path / "out"),
         space_args=THIN,
         archs="sample:6",
         proxies=f"{tmp_path / 'own.py'}:deadly",
         task="noise:3x8x8:10",
-        processes=2,
+        workers=2,
     )
     file = sweep(plan)
     values = file.column("deadly")
@@ -111,9 +117,9 @@ def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: P
         "from trainless.scoring.request import select\n"
         "from trainless.spaces import open_space\n"
         "from trainless.tasks import task\n"
-        "from trainless.bench.sweep import options\n"
-        "from trainless.bench.worker import Sweeping\n"
-        f"select('all'), options(), open_space('nb201'), open_space('nb101'), task({str(tmp_path / 'few.npz')!r})\n"
+        "from trainless.runs.sweep import SweepSettings, SweepWork, parse_settings\n"
+        "assert parse_settings(SweepSettings, '', '', ['--workers', '2', '--time', '9m']).workers == 2\n"
+        f"select('all'), open_space('nb201'), open_space('nb101'), task({str(tmp_path / 'few.npz')!r})\n"
     )
     np.savez(tmp_path / "few.npz", x=np.zeros((20, 3, 4, 4), np.uint8), y=np.arange(20) % 2)
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)
@@ -137,7 +143,9 @@ def test_scores_by_code_that_has_changed_are_not_taken_for_those_of_the_new(tmp_
 
     def swept(out: Path, body: str) -> list[float]:
         own.write_text(OWN.format(body=body), encoding="utf-8")
-        plan = Plan(str(out), space_args=THIN, archs="sample:2", proxies=f"{own}:mine", task="noise:3x8x8:10", batch=4)
+        plan = SweepSettings(
+            out=str(out), space_args=THIN, archs="sample:2", proxies=f"{own}:mine", task="noise:3x8x8:10", batch=4
+        )
         return list(map(float, sweep(dataclasses.replace(plan, store=kept)).column("mine")))
 
     assert swept(folder, "return 1.0") == [1.0, 1.0]
@@ -157,7 +165,9 @@ def test_main_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_time_limit_leaves_a_file_that_says_what_is_missing(tmp_path: Path) -> None:
-    plan = Plan(str(tmp_path), space_args=THIN, archs="sample:5", proxies="params", task="noise:3x8x8:10", limit_s=0.0)
+    plan = SweepSettings(
+        out=str(tmp_path), space_args=THIN, archs="sample:5", proxies="params", task="noise:3x8x8:10", time=0.0
+    )
     file = sweep(plan)
     assert np.isnan(file.values).all()
     assert {file.reasons[code] for code in file.codes.ravel()} == {"not scored"}
@@ -251,8 +261,14 @@ def test_a_sweep_and_a_search_of_one_task_share_their_scores(tmp_path: Path, sou
     with tl.SqliteStore(kept) as store:
         before = len(list(store.rows()))
     assert before == 6
-    plan = Plan(
-        str(tmp_path / "s"), space_args=THIN, archs=str(listed), proxies="params,snip", task=task, batch=8, store=kept
+    plan = SweepSettings(
+        out=str(tmp_path / "s"),
+        space_args=THIN,
+        archs=str(listed),
+        proxies="params,snip",
+        task=task,
+        batch=8,
+        store=kept,
     )
     swept = sweep(plan)
     assert swept.settings["fingerprint"] == tl.task(task).fingerprint
@@ -280,5 +296,7 @@ def test_a_failure_of_the_machine_is_tried_again_and_one_of_the_arch_is_not() ->
 def test_a_batch_that_is_larger_than_the_data_is_recorded_as_it_was(tmp_path: Path) -> None:
     data = tmp_path / "few.npz"
     np.savez(data, x=np.random.default_rng(0).normal(size=(12, 3, 8, 8)).astype(np.float32), y=np.arange(12) % 3)
-    plan = Plan(str(tmp_path / "s"), space_args=THIN, archs="sample:1", proxies="params", task=str(data), batch=10**8)
+    plan = SweepSettings(
+        out=str(tmp_path / "s"), space_args=THIN, archs="sample:1", proxies="params", task=str(data), batch=10**8
+    )
     assert sweep(plan).settings["batch"] == len(tl.task(str(data)).part("train")) == 6
