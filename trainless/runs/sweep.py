@@ -40,10 +40,10 @@ from trainless.proxies.proxy import Proxy, registry
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS
 from trainless.runs.score_file import Journal, KnownScores, ProxySeed, ScoreFile, read_known, read_scores
 from trainless.runs.settings import SweepSettings
-from trainless.scoring.batches import Data
+from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import data_for, init_named, select, setting_for
-from trainless.scoring.subjects import Member
+from trainless.scoring.subjects import ArchSubject
 from trainless.spaces import open_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space, key
@@ -169,7 +169,7 @@ class _Opened:
 
     space: Space
     proxies: dict[str, Proxy]
-    data: Data
+    data: BatchSource
     store: Store | None
     journal: Journal
 
@@ -225,7 +225,7 @@ class SweepWork:
         for seed in dict.fromkeys(seed for _, seed in wanted):
             chosen = [opened.proxies[name] for name, number in wanted if number == seed]
             try:
-                member = Member(opened.space, opened.space.parse(arch))
+                member = ArchSubject(opened.space, opened.space.parse(arch))
                 records += evaluate([member], opened.data, chosen, [seed], init=init, store=opened.store, fbe=False)
             except StoreError:
                 raise
@@ -394,7 +394,7 @@ def _with_proxies(file: ScoreFile, settings: SweepSettings, task: Task) -> Score
     described = {
         name: {
             "higher_is_better": registry[name].higher_is_better,
-            "paper": registry[name].paper,
+            "paper": str(registry[name].paper),
             "version": registry[name].version,
             "setting": setting_for(registry[name], init_named(settings.init), data).describe(),
         }
