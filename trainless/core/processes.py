@@ -6,6 +6,7 @@ behind, so each worker is the leader of a session: no Ctrl-C of the terminal rea
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -97,3 +98,11 @@ def exit_refused() -> Iterator[None]:
         yield
     finally:
         os._exit = leave
+
+
+def physical_memory() -> float:
+    """Bytes of memory of this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf

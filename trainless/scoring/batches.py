@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from dataclasses import dataclass, field
 
 import torch
@@ -113,14 +112,6 @@ def require_batch(batch: object) -> None:
     for name, tensor in (("inputs", x), ("labels", y)):
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"the batch's {name} hold NaN or infinite values: clean them first")
-
-
-def physical_memory() -> float:
-    """Bytes of memory of this machine; infinity where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf
 
 
 def require_labels(y: Tensor, target: Target) -> None:

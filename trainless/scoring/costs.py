@@ -1,11 +1,10 @@
-"""Networks in outline: shapes without memory, for what can be known of a network before it is really built."""
+"""Costs of a network: what is known from its shapes alone, and its latency, which is measured; limits on them."""
 
 from __future__ import annotations
 
 import functools
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from trainless.core.seeds import one_thread, seeded
 from trainless.core.task import Task
 from trainless.core.text import one_line
 from trainless.probe.counts import count
+from trainless.scoring.timing import timed
 from trainless.spaces.constraint import counter
 from trainless.spaces.protocol import Counted, Counts, Space, key
 from trainless.store import Key, Result, Store
@@ -118,11 +118,7 @@ def costs(
     found: dict[str, Cost] = {}
     if isinstance(space, Counted):
         count = functools.lru_cache(maxsize=65536)(counter(space, task))
-        found |= {
-            "params": lambda arch: float(count(arch).params),
-            "flops": lambda arch: float(count(arch).flops),
-            "layers": lambda arch: float(count(arch).layers),
-        }
+        found |= {name: _part(count, name) for name in COUNTS}
     found |= given or {}
     for name in wanted:
         if name not in found:
@@ -136,8 +132,12 @@ def _made(name: str, space: Space, task: Task, store: Store | None) -> Cost:
     if name == "latency":
         return Latency(space, task, store)
     if name in COUNTS:
-        return Built(lambda arch: float(getattr(counted(space, arch, task), name)))
+        return Built(_part(lambda arch: counted(space, arch, task), name))
     raise UnknownName(f"no cost is called {name!r}; there are: {', '.join((*SHAPES_ALONE, 'latency'))}, or a table's")
+
+
+def _part(count: Callable[[Arch], Counts], name: str) -> Cost:
+    return lambda arch: float(getattr(count(arch), name))
 
 
 class Built:
@@ -153,7 +153,6 @@ class Built:
         self._find = functools.lru_cache(maxsize=65536)(find)
 
     def __call__(self, arch: Arch) -> float:
-        """The cost."""
         return self._find(arch)
 
 
@@ -193,11 +192,10 @@ class Limits:
         self._checks = [(name, known[name], most[name]) for name in names]
         self._least = dict.fromkeys(names, math.inf)
         self._kept = dict.fromkeys(names, False)
-        built = [name for name in names if isinstance(known[name], (Built, Latency))]
+        built = [name for name in names if isinstance(known[name], Built)]
         self._seen: dict[str, set[Arch]] = {name: set() for name in built}
 
     def __call__(self, arch: Arch) -> bool:
-        """Whether it keeps them all."""
         return self._space.valid(arch) and all(self._keeps(arch, *check) for check in self._checks)
 
     def _keeps(self, arch: Arch, name: str, cost: Cost, most: float) -> bool:
@@ -264,7 +262,7 @@ def feasible(
     return Limits(space, known, limits, tried) if limits else None
 
 
-class Latency:
+class Latency(Built):
     """Seconds of one forward pass of one sample here: the median of repeats after a warm-up, on one thread.
 
     Args:
@@ -280,16 +278,10 @@ class Latency:
     """
 
     def __init__(self, space: Space, task: Task, store: Store | None = None) -> None:
+        super().__init__(self._measured)
         self._space, self._task, self._store = space, task, store
-        self._known: dict[Arch, float] = {}
 
-    def __call__(self, arch: Arch) -> float:
-        """The latency, measured once."""
-        if arch not in self._known:
-            self._known[arch] = self._found(arch)
-        return self._known[arch]
-
-    def _found(self, arch: Arch) -> float:
+    def _measured(self, arch: Arch) -> float:
         setting = f"cpu, 1 thread, 1 sample, median of {REPEATS} after {WARM_UP}"
         shape = "x".join(map(str, self._task.input_shape))
         where = Key(key(self._space), ",".join(map(str, arch)), "latency", 1, setting, shape, 0)
@@ -307,11 +299,5 @@ def measured_latency(net: nn.Module, x: Tensor) -> float:
     """The median seconds of a forward pass in evaluation mode on one thread."""
     net.eval()
     with one_thread(), torch.inference_mode():
-        times = [_timed(net, x) for _ in range(WARM_UP + REPEATS)]
+        times = [timed(lambda: net(x), x.device)[1] / 1000 for _ in range(WARM_UP + REPEATS)]
     return statistics.median(times[WARM_UP:])
-
-
-def _timed(net: nn.Module, x: Tensor) -> float:
-    start = time.perf_counter()
-    net(x)
-    return time.perf_counter() - start

@@ -202,28 +202,16 @@ class _Evaluation:
 
     def _keys(self, proxies: Sequence[Proxy]) -> dict[str, Key]:
         space, arch = self.subject.identity(self.data, self.seed)
+        device = "" if self.data.device.type == "cpu" else f" on {self.data.device.type}"
+        where = (self.data.task.fingerprint, self.seed)
         return {
-            proxy.name: Key(
-                space, arch, proxy.name, proxy.version, self._described(proxy), self.data.task.fingerprint, self.seed
-            )
+            proxy.name: Key(space, arch, proxy.name, proxy.version, f"{self._setting(proxy)!r}{device}", *where)
             for proxy in proxies
         }
 
-    def _described(self, proxy: Proxy) -> str:
-        device = "" if self.data.device.type == "cpu" else f" on {self.data.device.type}"
-        return f"{self._setting(proxy)!r}{device}"
-
     def _record(self, proxy: Proxy, result: Result) -> Record:
-        return Record(
-            self.subject.name,
-            proxy.name,
-            result.value,
-            proxy.higher_is_better,
-            result.status,
-            result.ms,
-            result.fbe,
-            self.seed,
-        )
+        up, name = proxy.higher_is_better, self.subject.name
+        return Record(name, proxy.name, result.value, up, result.status, result.ms, result.fbe, self.seed)
 
 
 def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Probe], fbe: bool) -> None:

@@ -68,7 +68,33 @@ class Measure(Protocol):
         return
 
 
-class ByProxies(Measure):
+class StoredMeasure(Measure):
+    """A measure that keeps what it measures in a store, opened where it works.
+
+    Args:
+        store: The store, as :func:`trainless.store.store_at` takes it; empty keeps nothing.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._path = store
+        self._opened: Store | None = None
+
+    @property
+    def _store(self) -> Store | None:
+        if self._path and self._opened is None:
+            self._opened = store_at(self._path)
+        return self._opened
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+
+class ByProxies(StoredMeasure):
     """Scores by proxies, kept in a store the moment they exist.
 
     Args:
@@ -100,17 +126,14 @@ class ByProxies(Measure):
         device: str = "cpu",
         store: str = "",
     ) -> None:
+        super().__init__(store)
         self.space = space
         self.higher_is_better: Mapping[str, bool] = {proxy.name: proxy.higher_is_better for proxy in proxies}
         self._data = BatchSource(task, size=batch, device=torch.device(device))
-        self._seed, self._init, self._path = seed, init, store
+        self._seed, self._init = seed, init
         self._proxies: list[Proxy] | None = list(proxies)
-        self._store: Store | None = None
 
     def __call__(self, proposal: Proposal) -> Outcome:
-        """Score an arch or a region; what the store knows is not computed again."""
-        if self._path and self._store is None:
-            self._store = store_at(self._path)
         subject = ArchSubject(self.space, proposal.candidate)
         records = evaluate(
             [subject], self._data, self._found(), [self._seed], init=self._init, store=self._store, fbe=False
@@ -120,12 +143,6 @@ class ByProxies(Measure):
             {name: found[name].value for name in self.higher_is_better},
             {name: explained(found[name].status) for name in self.higher_is_better if found[name].failed},
         )
-
-    def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
 
     def _found(self) -> list[Proxy]:
         if self._proxies is None:
@@ -144,15 +161,12 @@ class ByProxies(Measure):
                     " module by @trainless.proxy, or use workers=1"
                 )
         modules = sorted({proxy.fn.__module__ for proxy in found} - {"__main__"})
-        return {**self.__dict__, "_proxies": None, "_store": None, "_modules": modules}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        return {**super().__getstate__(), "_proxies": None, "_modules": modules}
 
     _modules: Sequence[str] = ()
 
 
-class ByFunction(Measure):
+class ByFunction(StoredMeasure):
     """Whatever a function makes of an arch and a fidelity, such as the accuracy after real training.
 
     Args:
@@ -183,19 +197,16 @@ class ByFunction(Measure):
         seed: int = 0,
         store: str = "",
     ) -> None:
+        super().__init__(store)
         self.higher_is_better: Mapping[str, bool] = {name: higher_is_better}
-        self._name, self._function, self._path = name, function, store
+        self._name, self._function = name, function
         self._space, self._task, self._seed = key(space), task, seed
-        self._store: Store | None = None
 
     def __call__(self, proposal: Proposal) -> Outcome:
-        """Call the function, unless the store knows."""
         where = Key(
             *(self._space, ",".join(map(str, proposal.arch)), self._name, 1),
             *(f"fidelity={proposal.fidelity!r}", self._task, self._seed),
         )
-        if self._path and self._store is None:
-            self._store = store_at(self._path)
         with closing(turns(self._store, [where])) as rounds:
             known, _ = next(rounds)
             result = known[where] if where in known else self._called(proposal)
@@ -207,15 +218,6 @@ class ByFunction(Measure):
         value = float(self._function(proposal.arch, proposal.fidelity))
         status = "ok" if math.isfinite(value) else f"the value is {value}, not a finite number"
         return Result(value if math.isfinite(value) else math.nan, status, math.nan, math.nan)
-
-    def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_store": None}
 
 
 class Lookup(Measure):
@@ -255,7 +257,6 @@ class Lookup(Measure):
         self._seconds = np.asarray(seconds, np.float64)
 
     def __call__(self, proposal: Proposal) -> Outcome:
-        """The table's row."""
         row = self._rows.get(proposal.arch)
         if row is None:
             raise InputError(f"the table has no row for {proposal.arch}; restrict the search by constraints")

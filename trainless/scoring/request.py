@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast, get_args
 import torch
 
 from trainless.core.errors import InputError, UnknownName
+from trainless.core.processes import physical_memory
 from trainless.core.task import Task
 from trainless.core.text import one_line
 from trainless.core.user_files import load_file
@@ -22,7 +23,6 @@ from trainless.scoring.batches import (
     BatchSource,
     fingerprint,
     infer_target,
-    physical_memory,
     require_batch,
     require_labels,
     task_of_batch,

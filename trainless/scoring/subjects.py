@@ -138,7 +138,6 @@ class Given:
 
     @property
     def name(self) -> str:
-        """What to call it in a table."""
         return self.label or type(self.net).__name__
 
     @property
@@ -160,17 +159,14 @@ class Given:
         return structure
 
     def check(self, data: BatchSource, seed: int) -> None:
-        """Try the network on two samples and on five: one row of outputs for each is expected."""
         for n in TRIALS:
             data.task.target.require(trial(self.private, data.sample(n)[0], self.name))
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
-        """The network, ours to keep."""
         _refuse_cell(size, "this is a whole network")
         return self.private, data.task.target
 
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
-        """A digest of structure, weights and answers."""
         return "network", network_fingerprint(self.private, trial(self.private, data.sample()[0], self.name))
 
 
@@ -184,26 +180,18 @@ class Made:
     _made: dict[int, Given] = field(default_factory=dict, repr=False)
 
     def check(self, data: BatchSource, seed: int) -> None:
-        """Try the network on a few samples."""
         self._given(data, seed).check(data, seed)
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
-        """The network, ours to keep."""
         _refuse_cell(size, "this is a whole network")
         return self._given(data, seed).private, data.task.target
 
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
-        """A digest of structure, weights and answers."""
         return self._given(data, seed).identity(data, seed)
 
     def _given(self, data: BatchSource, seed: int) -> Given:
-        if seed not in self._made:
-            made = self._call(data, seed)
-            self._made.clear()
-            self._made[seed] = made
-        return self._made[seed]
-
-    def _call(self, data: BatchSource, seed: int) -> Given:
+        if seed in self._made:
+            return self._made[seed]
         try:
             with seeded(seed):
                 net = self.make()
@@ -220,6 +208,8 @@ class Made:
             raise InputError(f"{self.name} made a {type(net).__name__}; expected an nn.Module")
         given = Given(net, self.adapter, self.name)
         net.to(data.device)
+        self._made.clear()
+        self._made[seed] = given
         return given
 
 
@@ -232,13 +222,11 @@ class ArchSubject:
 
     @property
     def name(self) -> str:
-        """In the space's own notation."""
         if is_region(self.candidate):
             return _region_text(self.candidate)
         return self.space.format(_arch(self.candidate))
 
     def check(self, data: BatchSource, seed: int) -> None:
-        """Ask the space whether it takes such inputs and has such an arch."""
         self.space.check(data.task)
         if is_region(self.candidate):
             if not isinstance(self.space, Supernet):
@@ -265,7 +253,6 @@ class ArchSubject:
         return space.build(_arch(self.candidate), task)
 
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
-        """The space with its parameters, and the options."""
         if is_region(self.candidate):
             return key(self.space), _region_text(self.candidate)
         return key(self.space), ",".join(map(str, self.candidate))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tokenize
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.processes import physical_memory
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
@@ -71,7 +71,7 @@ def _require_room(path: Path) -> None:
         return
     with zipfile.ZipFile(path) as archive:
         needed = sum(member.file_size for member in archive.infolist())
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there = physical_memory()
     if needed > there:
         raise InputError(
             f"{path.name} would take {needed / 1e9:,.1f} GB unpacked, but this machine has {there / 1e9:,.1f} GB: save"
