@@ -1,7 +1,7 @@
 """The store: every score that was ever computed, found again by what it depends on.
 
-A file of SQLite for one machine, or a PostgreSQL database for many; :func:`open_store` opens either by its name. The
-words are in ``store_keys``, the schema in ``store_schema``, what both do in ``store_sql``.
+A file of SQLite for one machine, or a PostgreSQL database for many; :func:`open_store` opens either by its name. What a
+score depends on is in ``keys``, the schema in ``schema``, what both databases do in ``sql``.
 """
 
 from __future__ import annotations

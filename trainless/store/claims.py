@@ -13,7 +13,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from trainless.core.errors import TrainlessError
@@ -127,7 +127,8 @@ class Claims:
     def __init__(self, database: Database, lease: float) -> None:
         self._database, self._lease = database, lease
         self._held: set[Place] = set()
-        self._heartbeat = Heartbeat(self._renew, lease / 4)
+        self._closed = threading.Event()
+        self._renewing = threading.Thread(target=self._renew, name="claims", daemon=True)
 
     def take(self, places: Iterable[Place]) -> set[Place]:
         """Claim what is free, what is void and what a process that is gone had; those that are ours now."""
@@ -139,8 +140,8 @@ class Claims:
         if not free:
             return set()
         won = self._database.write(lambda cursor: self._tried(cursor, free, dead))
-        if won:
-            self._heartbeat.start()
+        if won and self._renewing.ident is None:
+            self._renewing.start()
         self._held |= won
         return won
 
@@ -151,7 +152,7 @@ class Claims:
 
     def is_held_here(self, place: Place) -> bool:
         """Whether a process of this machine that lives has claimed it."""
-        rows = self._database.read(lambda cursor: cursor.run(_HOLDER, place))
+        rows = self._database.rows(_HOLDER, *place)
         return any(name.startswith(f"{_machine()} ") and not gone(name) for name, _ in rows)
 
     def end(self, cursor: Cursor, places: Iterable[Place]) -> None:
@@ -173,41 +174,15 @@ class Claims:
 
     def close(self) -> None:
         """Stop renewing and let go of the database, also where that does not answer."""
-        self._heartbeat.stop()
+        self._closed.set()
         self._database.close()
-        self._heartbeat.join()
+        if self._renewing.ident is not None:
+            self._renewing.join()
 
     def _renew(self) -> None:
-        if self._held:
-            self._database.write(lambda cursor: cursor.change(_RENEW, (self._lease, owner())))
-
-
-class Heartbeat:
-    """Calls a function every so often in a thread of its own, from the first ``start`` until ``stop``."""
-
-    def __init__(self, beat: Callable[[], None], seconds: float) -> None:
-        self._beat, self._seconds = beat, seconds
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin, where it has not begun."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._seconds):
+        while not self._closed.wait(self._lease / 4):
             try:
-                self._beat()
+                if self._held:
+                    self._database.change(_RENEW, self._lease, owner())
             except TrainlessError as error:
                 log.debug("claims were not renewed: %s", error)  # whoever uses the store next hears of it

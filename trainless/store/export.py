@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.files import replacing
 from trainless.store.keys import Row
 
 COLUMNS = ("space", "arch", "proxy", "version", "setting", "task", "seed", "value", "status", "ms", "fbe", "kept")
@@ -28,15 +29,10 @@ def export(rows: Iterable[Row], path: str | Path) -> int:
     writers = {".csv": _to_csv, ".parquet": _to_parquet}
     if place.suffix not in writers:
         raise InputError(f"{place} was given; expected a name that ends in .csv or .parquet")
-    beside = place.with_name(f".{place.name}.part")
-    try:
-        written = writers[place.suffix](rows, beside)
-        beside.replace(place)
-    except OSError as error:
-        raise InputError(f"{place} cannot be written ({error}): free some space or give another file") from error
-    finally:
-        beside.unlink(missing_ok=True)
-    return written
+    if not place.parent.is_dir():
+        raise InputError(f"{place} cannot be written: there is no folder {place.parent}; make it or give another file")
+    with replacing(place) as beside:
+        return writers[place.suffix](rows, beside)
 
 
 def plain(row: Row) -> tuple[Any, ...]:

@@ -7,18 +7,18 @@ transaction and may be done twice, so nothing is lost and nothing counted twice.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from trainless.core.errors import InputError
 from trainless.core.text import message
 from trainless.store.claims import LEASE_SECONDS
 from trainless.store.keys import StoreError
-from trainless.store.schema import SCHEMA, Cursor, Rows, migrate
+from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate
 from trainless.store.sql import SqlStore
 
 try:
@@ -86,7 +86,7 @@ class PostgresCursor:
         return self._cursor.rowcount
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """A connection that comes back; threads take turns."""
 
     def __init__(self, url: str, patience: float = PATIENCE_SECONDS) -> None:
@@ -185,12 +185,15 @@ def masked(url: str) -> str:
     """A URL without its password and its parameters, for messages.
 
     Example:
-        >>> masked("postgresql://me:secret@host:5432/scores?password=x")
-        'postgresql://me@host:5432/scores'
+        >>> masked("postgresql://me:secret@host:5432/scores?password=x"), masked("postgresql://me:sec?ret@host/scores")
+        ('postgresql://me@host:5432/scores', 'postgresql://me')
     """
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit((parts.scheme, f"{user.partition(':')[0]}{at}{host}", parts.path, "", ""))
+    scheme, _, rest = url.partition("://")
+    before, *after = re.split("[?#]", rest, maxsplit=1)
+    user, at, place = before.rpartition("@")
+    if not at and "@" in "".join(after):  # a password that was not written as a URL's: its beginning stands before
+        place = place.partition(":")[0]
+    return f"{scheme}://{user.partition(':')[0]}{at}{place}"
 
 
 def _worded(sql: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trainless.store.claims import FIRST_PAUSE, LONGEST_PAUSE, Claims, Place, gone, log
 from trainless.store.keys import StoreError
-from trainless.store.schema import Cursor, Database, Rows
+from trainless.store.schema import Cursor, Database
 
 LONGEST_NAME = 200
 RUN = 0  # the context of claims on runs
@@ -82,22 +82,22 @@ class Runs:
 
     def all(self) -> list[RunEntry]:
         """All of them, by name."""
-        return [RunEntry(*row) for row in self._database.read(lambda cursor: cursor.run(_ALL))]
+        return [RunEntry(*row) for row in self._database.rows(_ALL)]
 
     def find(self, name: str) -> RunEntry | None:
         """One of them, if it is there."""
-        rows = self._database.read(lambda cursor: cursor.run(_ONE, (name,)))
+        rows = self._database.rows(_ONE, name)
         return RunEntry(*rows[0]) if rows else None
 
     def save(self, name: str, configuration: str) -> None:
         """Write a run's configuration down; a run that is there gets the new one."""
         if not 0 < len(name) <= LONGEST_NAME or "\x00" in name:
             raise StoreError(f"the run name {name!r} was given; expected 1 to {LONGEST_NAME} characters")
-        self._database.write(lambda cursor: cursor.run(_SAVE, (name, configuration)))
+        self._database.change(_SAVE, name, configuration)
 
     def publish(self, name: str, leaderboard: str, ending: str = "") -> None:
         """Write down what a session came to: the leaderboard, and how it ended; the next session forgets the latter."""
-        self._database.write(lambda cursor: cursor.run(_PUBLISH, (leaderboard, ending, name)))
+        self._database.change(_PUBLISH, leaderboard, ending, name)
 
     def append(self, name: str, number: int, lines: Sequence[str]) -> None:
         """Add lines to a trajectory, the first of them as this number; lines that are there stay."""
@@ -111,24 +111,21 @@ class Runs:
 
     def lines(self, name: str, after: int = 0) -> Iterator[str]:
         """The lines of a trajectory after a number, some of them in memory at a time."""
-        while page := self._page(name, after):
+        while page := self._database.rows(_LINES, name, after, PAGE):
             yield from (line for _, line in page)
             after = page[-1][0]
 
-    def _page(self, name: str, after: int) -> Rows:
-        return self._database.read(lambda cursor: cursor.run(_LINES, (name, after, PAGE)))
-
     def put(self, name: str, file: str, content: bytes) -> None:
         """Keep a file with a run, in the place of one of the same name."""
-        self._database.write(lambda cursor: cursor.run(_PUT, (name, file, content)))
+        self._database.change(_PUT, name, file, content)
 
     def files(self, name: str) -> list[str]:
         """The names of the files that are kept with a run."""
-        return [str(file) for (file,) in self._database.read(lambda cursor: cursor.run(_FILES, (name,)))]
+        return [str(file) for (file,) in self._database.rows(_FILES, name)]
 
     def file(self, name: str, file: str) -> bytes | None:
         """What a file that is kept with a run holds."""
-        rows = self._database.read(lambda cursor: cursor.run(_FILE, (name, file)))
+        rows = self._database.rows(_FILE, name, file)
         return bytes(rows[0][0]) if rows else None
 
     @contextmanager

@@ -34,17 +34,15 @@ class Cursor(Protocol):
 
 
 class Database(Protocol):
-    """A database behind a store. It waits where waiting helps, and says in one line what is wrong where not."""
+    """A database behind a store. It waits where waiting helps, and says in one line what is wrong where not.
 
-    @property
-    def url(self) -> str:
-        """What opens the same database again."""
-        ...
+    Attributes:
+        url: What opens the same database again.
+        shown: The same for people, without a password.
+    """
 
-    @property
-    def shown(self) -> str:
-        """The same for people, without a password."""
-        ...
+    url: str
+    shown: str
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         """Look something up; done again from the beginning where the connection was lost."""
@@ -53,6 +51,14 @@ class Database(Protocol):
     def write(self, work: Callable[[Cursor], T]) -> T:
         """Change something, all or nothing; done again from the beginning where the connection was lost."""
         ...
+
+    def rows(self, sql: str, *parameters: Any) -> Rows:
+        """The rows that a statement gives."""
+        return self.read(lambda cursor: cursor.run(sql, parameters))
+
+    def change(self, sql: str, *parameters: Any) -> int:
+        """How many rows a statement changed."""
+        return self.write(lambda cursor: cursor.change(sql, parameters))
 
     def compact(self) -> None:
         """Give space that is no longer used back to the disk."""

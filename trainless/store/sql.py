@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import astuple
-from types import TracebackType
 from typing import Any, Self
 
 from trainless.store.claims import Claims, Place
@@ -16,6 +14,7 @@ from trainless.store.keys import (
     Result,
     Row,
     Selection,
+    Store,
     StoreError,
     brief,
     column,
@@ -23,7 +22,7 @@ from trainless.store.keys import (
     number,
 )
 from trainless.store.runs import Runs
-from trainless.store.schema import ADD_CONTEXT, Cursor, Database, Rows
+from trainless.store.schema import ADD_CONTEXT, Cursor, Database
 
 PAGE = 5000
 EVERYTHING = Selection()
@@ -44,7 +43,7 @@ _COUNTS = (
 _DROP = "DELETE FROM results WHERE context = ? AND (status <> 'ok' OR ? = 0) AND kept < ?"
 
 
-class SqlStore:
+class SqlStore(Store):
     """Scores, claims and runs in a database.
 
     Args:
@@ -60,7 +59,6 @@ class SqlStore:
 
     @property
     def url(self) -> str:
-        """What opens the same store again."""
         return self._database.url
 
     @property
@@ -71,13 +69,10 @@ class SqlStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def find(self, keys: Iterable[Key]) -> dict[Key, Result]:
-        """The results that are there, by key."""
         wanted = list(keys)
         if not wanted:
             return {}
@@ -86,7 +81,6 @@ class SqlStore:
         return {key: self._result(rows[0]) for key, rows in zip(wanted, found, strict=True) if rows}
 
     def keep(self, results: Iterable[tuple[Key, Result]]) -> None:
-        """Write results down for good, all or none; a key that is there keeps its first result."""
         rows = {_place(key): (context_of(key), result) for key, result in reversed(list(results))}
         places = sorted(rows)  # everybody in the same order, so that nobody waits for one who waits for him
         fresh = {context for context, _ in rows.values()} - self._contexts.keys()
@@ -103,7 +97,6 @@ class SqlStore:
         self._contexts.update({context: context.number for context in fresh})
 
     def claim(self, keys: Iterable[Key]) -> set[Key]:
-        """Those of the keys that this process is to compute: not scored and not claimed by another that lives."""
         places = {_place(key): key for key in keys}
         won = [places[place] for place in self._claims.take(places)]
         scored = self.find(won)  # kept by whoever had the claim, between our looking and our claiming
@@ -111,13 +104,11 @@ class SqlStore:
         return set(won) - scored.keys()
 
     def release(self, keys: Collection[Key]) -> None:
-        """Give back what was claimed and not kept."""
         self._claims.free(_place(key) for key in keys)
 
     def counts(self, selection: Selection = EVERYTHING) -> list[Count]:
         """How many scores there are, by space, task, proxy and setting."""
-        limits = _limits(selection)
-        found = {row[0]: row[1:] for row in self._database.read(lambda cursor: cursor.run(_COUNTS, limits))}
+        found = {row[0]: row[1:] for row in self._database.rows(_COUNTS, *_limits(selection))}
         return [
             Count(each.space, each.task, each.proxy, each.version, each.setting, each.seed, *map(int, found[place]))
             for place, each in self._chosen(selection)
@@ -134,20 +125,19 @@ class SqlStore:
     def _column(self, place: int, selection: Selection) -> Iterator[tuple[Any, ...]]:
         """The results of a context, page by page."""
         asked = (place, "", *_limits(selection), PAGE)
-        while page := self._database.read(functools.partial(_run, _PAGE, asked)):
+        while page := self._database.rows(_PAGE, *asked):
             yield from page
             asked = (place, page[-1][0], *_limits(selection), PAGE)
 
     def drop(self, selection: Selection) -> int:
         """Remove scores for good; how many."""
-        places = [(place, *_limits(selection)) for place, _ in self._chosen(selection)]
-        gone = sum(self._database.write(functools.partial(_change, _DROP, at)) for at in places)
+        limits = _limits(selection)
+        gone = sum(self._database.change(_DROP, place, *limits) for place, _ in self._chosen(selection))
         if gone:
             self._database.compact()
         return gone
 
     def close(self) -> None:
-        """Let go of the file or the connection."""
         self._claims.close()
 
     def _add(self, cursor: Cursor, contexts: list[Context]) -> None:
@@ -161,8 +151,7 @@ class SqlStore:
                 raise StoreError(f"{self.shown} holds {rows} in the place of {tuple(context)}: give another store")
 
     def _chosen(self, selection: Selection) -> list[tuple[int, Context]]:
-        rows = self._database.read(lambda cursor: cursor.run(_CONTEXTS))
-        contexts = [(place, Context(*parts)) for place, *parts in rows]
+        contexts = [(place, Context(*parts)) for place, *parts in self._database.rows(_CONTEXTS)]
         return [(place, context) for place, context in contexts if selection.covers(context)]
 
     def _result(self, row: Iterable[Any]) -> Result:
@@ -191,14 +180,6 @@ def merge(source: SqlStore, target: SqlStore) -> int:
             seen, page = seen + len(page), []
     target.keep(page)
     return seen + len(page)
-
-
-def _run(sql: str, parameters: Sequence[Any], cursor: Cursor) -> Rows:
-    return cursor.run(sql, parameters)
-
-
-def _change(sql: str, parameters: Sequence[Any], cursor: Cursor) -> int:
-    return cursor.change(sql, parameters)
 
 
 def _place(key: Key) -> Place:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from trainless.core.errors import InputError
 from trainless.store.claims import LEASE_SECONDS
 from trainless.store.keys import StoreError
-from trainless.store.schema import SCHEMA, Cursor, Rows, migrate
+from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate
 from trainless.store.sql import SqlStore
 
 T = TypeVar("T")
@@ -59,11 +59,12 @@ class SqliteCursor:
         return self._connection.execute(sql, parameters).rowcount
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """A file, or memory; whoever finds it busy waits, and threads take turns."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path if str(path) == MEMORY else Path(path).expanduser()
+        self.url = self.shown = str(self.path)
         self._turn = threading.RLock()
         with self._explained():
             if isinstance(self.path, Path):
@@ -76,14 +77,6 @@ class SqliteDatabase:
         except InputError:
             self._connection.close()
             raise
-
-    @property
-    def url(self) -> str:
-        return str(self.path)
-
-    @property
-    def shown(self) -> str:
-        return str(self.path)
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         return self._patiently(lambda: self._within("BEGIN", work))
