@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from trainless.core.errors import UnknownName
@@ -20,16 +21,6 @@ REGISTRIES = {
     "tasks": "trainless.tasks",
 }
 
-#: What a space is known as, where its own first line says only how its networks are made.
-SPACES = {
-    "mobilenet": "MobileNet: inverted residual blocks; kernel, expansion, widths and depth of each stage are open.",
-    "nats-size": "The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8.",
-    "nb101": "NAS-Bench-101: cells of up to seven vertices and nine edges, three operations.",
-    "nb201": "NAS-Bench-201: cells of four nodes and six edges, five operations on each.",
-    "recurrent": "NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states.",
-    "transformer": "Vision transformers: depth, width, heads, ratio, patch size and pooling are open.",
-}
-
 
 def registry_of(kind: str) -> Registry[Any]:
     """The registry of a kind, such as ``"proxies"``.
@@ -38,30 +29,28 @@ def registry_of(kind: str) -> Registry[Any]:
         >>> registry_of("spaces").kind
         'space'
     """
-    if kind not in REGISTRIES:
-        raise UnknownName(f"{kind!r} cannot be listed; expected one of {', '.join(REGISTRIES)}")
-    registry: Registry[Any] = importlib.import_module(REGISTRIES[kind]).registry
+    registry: Registry[Any] = _package(kind).registry
     return registry
 
 
-def describe(kind: str, name: str) -> str:
-    """What a name stands for, in one line."""
-    if kind == "tasks":
-        from trainless.tasks import descriptions
+def _package(kind: str) -> ModuleType:
+    if kind not in REGISTRIES:
+        raise UnknownName(f"{kind!r} cannot be listed; expected one of {', '.join(REGISTRIES)}")
+    return importlib.import_module(REGISTRIES[kind])
 
-        if name in descriptions:
-            return descriptions[name]
-    value = registry_of(kind)[name]
-    if kind == "spaces" and name in SPACES:
-        return SPACES[name]
-    if kind == "proxies":
-        arrow = "higher" if value.higher_is_better else "lower"
-        return f"{value.summary} ({arrow} is better; {value.paper})"
+
+def describe(kind: str, name: str) -> str:
+    """What a name stands for, in one line: said by its package, by itself, or first in its docstring."""
+    registry, said = registry_of(kind), getattr(_package(kind), "descriptions", {})
+    if name in said:
+        return str(said[name])
+    value = registry[name]
     documented = value.func if isinstance(value, functools.partial) else value
-    summary = (inspect.getdoc(documented) or "").partition("\n")[0]
-    if kind != "rankings":
+    summary: str = getattr(value, "description", "") or (inspect.getdoc(documented) or "").partition("\n")[0]
+    of = getattr(value, "proxies", None)  # a ranking's
+    if not isinstance(of, tuple):
         return summary
-    return f"{summary} Of: {', '.join(value.proxies)}." + (f" ({value.reference})" if value.reference else "")
+    return f"{summary} Of: {', '.join(of)}." + (f" ({value.reference})" if value.reference else "")
 
 
 def _lister(kind: str) -> Callable[..., list[str]]:

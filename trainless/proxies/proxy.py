@@ -148,6 +148,11 @@ class Proxy:
         """What it means, in one line."""
         return (inspect.getdoc(self.fn) or "").partition("\n")[0]
 
+    @property
+    def description(self) -> str:
+        """What it means, which way is better and who proposed it."""
+        return f"{self.summary} ({'higher' if self.higher_is_better else 'lower'} is better; {self.paper})"
+
     def section(self, title: str) -> str:
         """A section of the docstring, such as ``Differences`` or ``Fails``; empty where there is none."""
         found = re.search(rf"^{title}:\n((?:[ ]+.*\n?|\n)+)", inspect.getdoc(self.fn) or "", re.MULTILINE)

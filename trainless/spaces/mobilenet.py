@@ -155,7 +155,7 @@ _PARTS = 5  # decisions of one group: kernel, expansion, channels, bottleneck, l
 
 @dataclass(frozen=True)
 class MobileNet:
-    """Stages of inverted residual blocks; kernel, expansion, widths and depth of each group are open.
+    """MobileNet: inverted residual blocks; kernel, expansion, widths and depth of each stage are open.
 
     A network is a 3×3 stem, stages of one or two groups ``SuperResIDWE<e>K<k>(inputs, outputs, stride,
     bottleneck, layers)``, a last 1×1 convolution, global average and a linear classifier; only the first group

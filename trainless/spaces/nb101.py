@@ -38,7 +38,9 @@ _EXAMPLE = "011/001/000;input|conv3x3-bn-relu|output"
 
 @dataclass(frozen=True)
 class NasBench101:
-    """Cells of up to seven vertices and nine edges, three operations: 423,624 different ones.
+    """NAS-Bench-101: cells of up to seven vertices and nine edges, three operations.
+
+    423,624 different ones.
 
     The network is the benchmark's: a 3×3 stem of ``channels`` channels, ``stacks`` stacks of ``cells`` cells,
     a maximum pooling that halves the size and twice the channels from one stack to the next, global average

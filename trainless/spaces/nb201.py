@@ -78,7 +78,9 @@ _NASLIB = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3
 
 @dataclass(frozen=True)
 class NasBench201:
-    """Cells of four nodes and six edges, five operations on each: 15,625 archs.
+    """NAS-Bench-201: cells of four nodes and six edges, five operations on each.
+
+    15,625 archs.
 
     The network is the benchmark's: a 3×3 stem, ``cells`` cells at C, 2C and 4C channels with residual
     reductions between them, batch norm, ReLU, global average and a linear classifier.

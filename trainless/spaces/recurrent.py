@@ -39,7 +39,9 @@ _PARTS = 4  # decisions of one node: operation and three inputs
 
 @dataclass(frozen=True)
 class Recurrent:
-    """Recurrent cells of up to 24 nodes and 3 hidden states, stacked between an embedding and its tied decoder.
+    """NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states.
+
+    Layers of the cell are stacked between an embedding and its tied decoder.
 
     Every node has an operation and three inputs, of which it reads as many as it needs; the new states are nodes;
     nodes that no new state depends on are not there. An arch is valid where, among the nodes that are, inputs

@@ -22,9 +22,9 @@ _INNER = ((1, 2), (1, 3), (2, 3))
 
 @dataclass(frozen=True)
 class Sizes:
-    """How wide each of five layers is: 8 to 64 channels in steps of 8, 32,768 archs.
+    """The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8.
 
-    Three cells with a residual reduction between two of them. Every cell is the benchmark's,
+    32,768 archs. Three cells with a residual reduction between two of them. Every cell is the benchmark's,
     ``|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|``;
     where its input has another width, the skip is a 1×1 convolution with a norm.
 

@@ -42,7 +42,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Transformer:
-    """Patches, learnt positions, pre-norm blocks of attention and a GELU layer pair, class token or mean, head.
+    """Vision transformers: depth, width, heads, ratio, patch size and pooling are open.
+
+    Patches, learnt positions, pre-norm blocks of attention and a GELU layer pair, class token or mean, head.
 
     Valid where the heads divide the width. Inputs whose size no patch divides are filled up with zeros at the end
     of each axis. There is no dropout.

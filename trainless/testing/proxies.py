@@ -20,20 +20,20 @@ ProbeFactory = Callable[[], Probe]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProxyOutcome:
     """A value, or NaN and the reason for it."""
 
     value: float
     reason: str = ""
 
-    def same(self, other: Outcome) -> bool:
+    def same(self, other: ProxyOutcome) -> bool:
         """Equal bit for bit, or not there for the same reason."""
         return self.reason == other.reason and (self.value == other.value or bool(self.reason))
 
 
 def check_proxy(
     proxy: Proxy, make: ProbeFactory, *, others: Sequence[Proxy] = (), net: nn.Module | None = None
-) -> Outcome:
+) -> ProxyOutcome:
     """Assert everything that scoring relies on; the first broken promise is an AssertionError that names it.
 
     Documented; finite, or Unscorable with a reason; the same again, on the same probe and on a fresh one, after other
@@ -79,7 +79,7 @@ def _check_documented(proxy: Proxy) -> None:
     assert proxy.paper, f"{proxy.name} names no paper"
 
 
-def _outcome(proxy: Proxy, p: Probe) -> Outcome:
+def _outcome(proxy: Proxy, p: Probe) -> ProxyOutcome:
     value, reason = math.nan, None
     try:
         value = proxy(p)
@@ -88,12 +88,12 @@ def _outcome(proxy: Proxy, p: Probe) -> Outcome:
     if reason is not None:
         assert reason.strip(), f"{proxy.name} is not scorable, but says no reason"
         assert "\n" not in reason, f"{proxy.name}: the reason {reason!r} has more than one line"
-        return Outcome(math.nan, reason)
+        return ProxyOutcome(math.nan, reason)
     assert math.isfinite(value), f"{proxy.name} is {value}: raise Unscorable with the reason where there is no number"
-    return Outcome(value)
+    return ProxyOutcome(value)
 
 
-def _check_order(proxy: Proxy, make: ProbeFactory, others: Sequence[Proxy], alone: Outcome) -> None:
+def _check_order(proxy: Proxy, make: ProbeFactory, others: Sequence[Proxy], alone: ProxyOutcome) -> None:
     """Before the others and after them, on one probe; and the others do not mind either."""
     apart = [_outcome(other, make()) for other in others]
     first, last = make(), make()
