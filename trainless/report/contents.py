@@ -150,6 +150,7 @@ def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], Rep
     """Make a function an entry of the report; :data:`trainless.report.report.SECTIONS` says where it stands.
 
     Example:
+        >>> from trainless.report.markup import tag
         >>> @report_part("search")
         ... def space_name(run):
         ...     return tag("p", run.settings["space"])
