@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainless.report.chart import Plot, bounds, chart, frame, line, path, ticks
-from trainless.report.markup import Markup, duration, figure, joined, percent, table, tag
+from trainless.report.page import Markup, duration, figure, joined, percent, table, tag
 
 NUMBER = st.floats(-1e6, 1e6, allow_nan=False)
 

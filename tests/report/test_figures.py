@@ -11,11 +11,10 @@ import pytest
 from tests.report.test_measured import searched
 from trainless.learn.checkpoint import Epoch
 from trainless.report.contents import SearchRecord
-from trainless.report.data import balance_figure
 from trainless.report.doubt import confidence_figure
 from trainless.report.result import confusion_figure, metrics_figure, roc_figure, values_figure
 from trainless.report.search import best_so_far_figure, operations_figure, pruning_figure, standings
-from trainless.report.training import costs_figure, loss_figure
+from trainless.report.training import balance_figure, costs_figure, loss_figure
 
 RANDOM = np.random.default_rng(3)
 

@@ -9,11 +9,11 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from trainless.report.contents import SearchRecord
-from trainless.report.data import shown_of, tiles, trace
 from trainless.report.doubt import error_curve, in_doubt, referral, reliability
 from trainless.report.landscape import landscape, places, positions, smoothed
 from trainless.report.result import confusion, roc
 from trainless.report.search import networks_left, standings
+from trainless.report.training import shown_of, tiles, trace
 from trainless.tasks import task
 
 RANDOM = np.random.default_rng(0)

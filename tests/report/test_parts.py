@@ -9,8 +9,7 @@ import pytest
 from tests.ui.made import searched
 from trainless.report import report
 from trainless.report.contents import Contents, Need, report_part
-from trainless.report.markup import Content, tag
-from trainless.report.page import drawn
+from trainless.report.page import Content, drawn, tag
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from trainless.cli.app import run as command
 from trainless.core.errors import InputError
 from trainless.designs.pipeline import design
 from trainless.report.report import REPORT, SHOWN, write_report
-from trainless.runs.reader_base import space_of
+from trainless.runs.reader import space_of
 from trainless.runs.search import search
 from trainless.spaces.nb201 import NasBench201
 

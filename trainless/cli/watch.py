@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trainless.runs.reader_base import RunProgress, RunReader
+    from trainless.runs.reader import RunProgress, RunReader
 
 LOOPBACK, PORT = "127.0.0.1", 8501
 FAILURES, BEST, COLUMNS = 5, 5, 5
@@ -102,7 +102,7 @@ def _pace(progress: RunProgress) -> str:
     import math
 
     from trainless.core.text import printable
-    from trainless.report.markup import duration
+    from trainless.report.page import duration
 
     words = [f"{progress.seconds:.1f} s" if progress.seconds < 10 else duration(progress.seconds)]
     if math.isfinite(progress.rate):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trainless.report.markup import Markup, joined, short, tag, text_width
+from trainless.report.page import Markup, joined, short, tag, text_width
 
 COLOURS = 8
 _RIGHT, _TOP, _BOTTOM = 14.0, 12.0, 46.0

@@ -18,9 +18,8 @@ from trainless.core.types import Floats
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import history_of, member_folder, read_document, task_from_json
 from trainless.learn.predictor import ENSEMBLE
-from trainless.report.markup import Content
-from trainless.runs.reader import catch_up, reader_at
-from trainless.runs.reader_base import space_of
+from trainless.report.page import Content
+from trainless.runs.reader import catch_up, reader_at, space_of
 from trainless.runs.reader_design import DesignReader
 from trainless.runs.reader_search import SearchReader
 from trainless.runs.run_files import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
@@ -82,7 +81,7 @@ class Contents:
         summary: Everything that a design came to; empty for a search alone.
         predictions: What the ensemble said of the test part; empty where there is none.
         histories: Each trained member's epochs, by its name.
-        shown: Counts, examples and cases of the data (:mod:`trainless.report.data`); empty where none were kept.
+        shown: Counts, examples and cases of the data (:mod:`trainless.report.training`); empty where none were kept.
         ensemble: Weights, temperature and thresholds (``ensemble.json``).
         task: What the networks are for, without its data; None where that is not known.
     """
@@ -150,7 +149,7 @@ def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], Rep
     """Make a function an entry of the report; :data:`trainless.report.report.SECTIONS` says where it stands.
 
     Example:
-        >>> from trainless.report.markup import tag
+        >>> from trainless.report.page import tag
         >>> @report_part("search")
         ... def space_name(run):
         ...     return tag("p", run.settings["space"])

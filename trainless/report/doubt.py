@@ -15,11 +15,10 @@ from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
 from trainless.report.chart import bar, bounds, chart, clipped, dot, frame, legend, line, words
 from trainless.report.contents import Arrays, Contents, Json, report_part
-from trainless.report.data import CASES, picture
-from trainless.report.markup import Content, Markup, figure, joined, percent, table, tag
-from trainless.report.page import drawn, grid
+from trainless.report.page import Content, Markup, drawn, figure, grid, joined, percent, table, tag
 from trainless.report.result import UNIT, estimate, whole
 from trainless.report.summary import deferral_in_words, width_in_words
+from trainless.report.training import CASES, picture
 
 BINS = 10
 SHARES = np.arange(1, 21) / 20

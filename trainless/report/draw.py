@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.report.markup import safe, text_width
+from trainless.report.page import safe, text_width
 from trainless.spaces.protocol import Counted, Space, require_arch
 from trainless.spaces.sketch import Block, Chain, Drawable, Edge, Graph, Node, Sketch
 

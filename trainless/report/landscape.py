@@ -16,8 +16,7 @@ from trainless.proxies import registry as proxies
 from trainless.rankings import LogSum, registry
 from trainless.report.chart import Plot, bar, bounds, chart, colour, dot, frame, line
 from trainless.report.contents import Contents, SearchRecord, report_part
-from trainless.report.markup import Content, Markup, figure, percent, short, tag
-from trainless.report.page import drawn, grid
+from trainless.report.page import Content, Markup, drawn, figure, grid, percent, short, tag
 from trainless.report.search import method_legend, methods
 
 MOST_PANELS = 8

@@ -1,13 +1,159 @@
-"""The page around a report: one file that asks for nothing else, in light and dark, on paper and on small screens."""
+"""A page and its elements: everything that comes from data is escaped, and numbers are as people read them.
+
+The page is one file that asks for nothing else, in light and dark, on paper and on small screens.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from xml.sax.saxutils import escape
 
-from trainless.report.markup import Content, Markup, joined, tag
+
+class Markup(str):
+    """Text that is markup already and is put into a page as it is; any other text is escaped on its way."""
+
+    __slots__ = ()
+
+
+Content = str | Markup | None
+_BIDI = "\u202a-\u202e\u2066-\u2069"  # would turn the text after it around
+_FORBIDDEN = re.compile(f"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[{_BIDI}]")
+_SPACE = "\u00a0"  # a line never breaks between a number and its unit
+
+
+def safe(text: str) -> str:
+    """Text that stands as itself in SVG and HTML, also within quotes.
+
+    Example:
+        >>> safe("<b>")
+        '&lt;b&gt;'
+    """
+    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;", "'": "&#39;"})
+
+
+def text_width(text: str, size: float = 13) -> float:
+    """A safe estimate of how wide a line of text is.
+
+    Example:
+        >>> text_width("ab", 10)
+        12.0
+    """
+    return 0.6 * size * len(text)
+
+
+def tag(name: str, *contents: Content, **attributes: str | float | None) -> Markup:
+    """One element; ``class_`` is class, ``data_tip`` is data-tip, an attribute of None is left out.
+
+    Example:
+        >>> tag("p", "a < b", class_="note")
+        '<p class="note">a &lt; b</p>'
+        >>> tag("rect", x=1.0, width=2.25)
+        '<rect x="1" width="2.25"/>'
+    """
+    parts = [f' {_attribute(key)}="{_value(value)}"' for key, value in attributes.items() if value is not None]
+    inside = "".join(content if isinstance(content, Markup) else safe(content) for content in contents if content)
+    if not contents:
+        return Markup(f"<{name}{''.join(parts)}/>")
+    return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>")
+
+
+def _attribute(key: str) -> str:
+    return "viewBox" if key == "viewBox" else key.rstrip("_").replace("_", "-")
+
+
+def _value(value: str | float) -> str:
+    return safe(value) if isinstance(value, str) else short(value)
+
+
+def joined(parts: Iterable[Content]) -> Markup:
+    """Parts after each other.
+
+    Example:
+        >>> joined(["<", tag("b", "x")])
+        '&lt;<b>x</b>'
+    """
+    return Markup("".join(part if isinstance(part, Markup) else safe(part) for part in parts if part))
+
+
+def short(value: float) -> str:
+    """A coordinate: two decimals at most.
+
+    Example:
+        >>> short(2.0), short(1 / 3), short(-0.001)
+        ('2', '0.33', '0')
+    """
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number for a table; a dash where there is none.
+
+    Example:
+        >>> figure(0.98765), figure(None), figure(1234567.0), figure(0.0000123), figure(-math.inf)
+        ('0.988', '–', '1,234,567', '1.23e-05', '−∞')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:,.0f}" if abs(value) >= 1e6 and float(value).is_integer() else f"{value:.{digits - 1}e}"
+    if float(value).is_integer() and abs(value) >= 10:
+        return f"{value:,.0f}"
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; what is not all is never rounded to all, nor what is something to nothing.
+
+    Example:
+        >>> print(percent(0.875), percent(1.0), percent(0.9999), percent(0.001, 0), percent(None))
+        87.5 % 100 % >99.9 % <1 % –
+    """
+    if share is None or not math.isfinite(share):
+        return "–"
+    step = 10.0**-digits
+    value = round(100 * share, digits)
+    if value >= 100 and share < 1 - 1e-12:
+        return f">{100 - step:.{digits}f}{_SPACE}%"
+    if value <= 0 and share > 1e-12:
+        return f"<{step:.{digits}f}{_SPACE}%"
+    return f"{value:.{digits}f}".removesuffix("." + "0" * digits) + f"{_SPACE}%"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    Example:
+        >>> duration(4.2), duration(150), duration(4482), duration(3 * 86400)
+        ('4 s', '2.5 min', '75 min', '3 days')
+    """
+    for unit, size, least in (("days", 86400, 2 * 86400), ("h", 3600, 2 * 3600), ("min", 60, 90)):
+        if seconds >= least:
+            return (
+                f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+                if seconds < 20 * size
+                else (f"{seconds / size:,.0f} {unit}")
+            )
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+
+
+def table(head: Sequence[Content], rows: Iterable[Sequence[Content]], *, caption: str = "") -> Markup:
+    """A table that scrolls by itself where it is too wide; the first cell of a row names it."""
+    top = tag("tr", *(tag("th", cell or Markup(""), scope="col") for cell in head))
+    body = [
+        tag("tr", tag("th", row[0] or Markup(""), scope="row"), *(tag("td", cell or Markup("")) for cell in row[1:]))
+        for row in rows
+    ]
+    words = tag("caption", caption) if caption else None
+    return tag("div", tag("table", words, tag("thead", top), tag("tbody", joined(body))), class_="scroll")
+
 
 STYLE = """
 :root{--paper:#fbfbf9;--card:#fff;--ink:#1c2330;--soft:#5a6475;--rule:#e3e5ea;--accent:#1f5fa8;--good:#1e7a4c;

@@ -14,12 +14,11 @@ from trainless.core.errors import InputError
 from trainless.core.files import replacing, write_atomic
 from trainless.core.task import Task
 from trainless.core.text import undamaged
-from trainless.report import data, doubt, landscape, result, search, summary, training
+from trainless.report import doubt, landscape, result, search, summary, training
 from trainless.report.contents import Contents, ReportPart, arrays_in, read_contents
-from trainless.report.data import CASES, shown_of
 from trainless.report.doubt import in_doubt
-from trainless.report.markup import Content
-from trainless.report.page import Section, grid, page
+from trainless.report.page import Content, Section, grid, page
+from trainless.report.training import CASES, shown_of
 from trainless.runs.folder import read_configuration
 from trainless.runs.run_files import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.spaces.protocol import Space
@@ -52,7 +51,7 @@ SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
         ),
     ),
     ("cases", "The cases in doubt", (doubt.cases,)),
-    ("data", "The data", (data.data_words, data.balance, data.examples)),
+    ("data", "The data", (training.data_words, training.balance, training.examples)),
     (
         "search",
         "The search",

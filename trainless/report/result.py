@@ -27,8 +27,7 @@ from trainless.report.chart import (
     words,
 )
 from trainless.report.contents import Contents, Json, report_part
-from trainless.report.markup import Content, Markup, figure, joined, percent, table, tag, text_width
-from trainless.report.page import drawn
+from trainless.report.page import Content, Markup, drawn, figure, joined, percent, table, tag, text_width
 from trainless.report.search import in_words
 
 MOST_OUTPUTS = 4

@@ -15,8 +15,7 @@ from trainless.rankings import RankSum, registry
 from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
 from trainless.report.contents import Contents, SearchRecord, report_part
 from trainless.report.draw import svg as draw_svg
-from trainless.report.markup import Content, Markup, figure, joined, percent, tag, text_width
-from trainless.report.page import drawn, grid
+from trainless.report.page import Content, Markup, drawn, figure, grid, joined, percent, tag, text_width
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Counted, Space
 from trainless.spaces.sketch import Drawable, Graph, Sketch

@@ -9,8 +9,8 @@ import numpy as np
 
 from trainless.learn.metrics import clopper_pearson
 from trainless.report.contents import Contents, Json, report_part
-from trainless.report.markup import Content, Markup, duration, figure, joined, percent, table, tag
-from trainless.report.training import instead_seconds
+from trainless.report.page import Content, Markup, duration, figure, joined, percent, table, tag
+from trainless.report.training import inputs_in_words, instead_seconds
 
 FEW = 100  # test cases, below which intervals are called wide
 
@@ -26,24 +26,6 @@ def headline(contents: Contents) -> list[Content]:
     parts.append(tag("div", *_facts(contents), class_="facts"))
     parts.append(tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions"))
     return parts
-
-
-def inputs_in_words(shape: list[int]) -> str:
-    """What one case is.
-
-    Example:
-        >>> inputs_in_words([1, 28, 28]), inputs_in_words([12, 1000])
-        ('an image of 28 × 28 pixels', 'a signal of 1,000 values in 12 leads')
-    """
-    channels, *sizes = shape
-    size = " × ".join(f"{each:,}" for each in sizes)
-    if len(sizes) == 1:
-        return f"a signal of {size} values" + (f" in {channels} leads" if channels > 1 else "")
-    if len(sizes) == 2:
-        return f"an image of {size} pixels" + (f" with {channels} channels" if channels > 1 else "")
-    if len(sizes) == 3:
-        return f"a volume of {size} voxels" + (f" with {channels} channels" if channels > 1 else "")
-    return f"{channels:,} numbers"
 
 
 def _what(contents: Contents) -> str:

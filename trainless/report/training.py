@@ -1,20 +1,256 @@
-"""Training of the members, and what was spent."""
+"""What the networks learnt from and how: the data and a few samples of them, the training, and what was spent.
+
+What is kept of a sample is small, whatever its size: tiles of 8-bit pixels, or the least and the greatest value of
+every stretch of a signal. ``shown`` holds ``counts`` (parts × classes) or ``edges`` and ``counts`` of values,
+``examples`` with ``examples_y``, ``cases_x`` with ``cases`` (which test samples they are).
+"""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from trainless.core.arch import Arch, is_region
+from trainless.core.task import Part, Task
+from trainless.core.types import Bytes, Floats
 from trainless.learn.checkpoint import Epoch
-from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
+from trainless.report.chart import WIDE, axes, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
 from trainless.report.contents import Contents, report_part
-from trainless.report.markup import Content, Markup, duration, figure, percent, tag
-from trainless.report.page import drawn
+from trainless.report.page import Content, Markup, drawn, duration, figure, grid, joined, percent, short, tag
 from trainless.report.search import in_words, origins
+
+EXAMPLES, CASES, BINS = 10, 9, 24
+STRETCHES, LEADS, TILES, PIXELS = 400, 12, 5, 160
+_WIDE, _HIGH = 320.0, 120.0
+
+
+@report_part("design")
+def data_words(contents: Contents) -> Content:
+    """What the networks learnt from, and how it was split."""
+    task = contents.summary["task"]
+    samples = task["samples"]
+    deciding = {
+        "when to stop training": contents.summary["plan"]["recipe"]["keep"] == "best",
+        "which members to train later": contents.settings.get("learn", False),
+    }
+    what = " and ".join(name for name, so in deciding.items() if so)
+    split = (
+        f"Of the validation cases {task['stopping']:,} decided {what}; the other"
+        f" {task['calibration']:,} were kept from training, and the promises were made on them."
+        if task["stopping"]
+        else "The validation cases were kept from training, and the promises were made on them."
+    )
+    return tag(
+        "p",
+        f"The task {task['name']}: each case is {inputs_in_words(task['input_shape'])}. {samples['train']:,} cases were"
+        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {split} The test"
+        " cases chose nothing.",
+    )
+
+
+def inputs_in_words(shape: list[int]) -> str:
+    """What one case is.
+
+    Example:
+        >>> inputs_in_words([1, 28, 28]), inputs_in_words([12, 1000])
+        ('an image of 28 × 28 pixels', 'a signal of 1,000 values in 12 leads')
+    """
+    channels, *sizes = shape
+    size = " × ".join(f"{each:,}" for each in sizes)
+    if len(sizes) == 1:
+        return f"a signal of {size} values" + (f" in {channels} leads" if channels > 1 else "")
+    if len(sizes) == 2:
+        return f"an image of {size} pixels" + (f" with {channels} channels" if channels > 1 else "")
+    if len(sizes) == 3:
+        return f"a volume of {size} voxels" + (f" with {channels} channels" if channels > 1 else "")
+    return f"{channels:,} numbers"
+
+
+@report_part("design", "samples")
+def balance(contents: Contents) -> list[Content]:
+    """How many cases there are of what."""
+    shared = tag("p", "This page shows samples of these data: whoever has the page has them, too.")
+    counts = contents.shown["counts"].tolist()
+    key = legend([("thick c0", "training"), ("thick c5", "validation"), ("thick c1", "test")])
+    if not contents.classes:
+        drawing = Markup(values_balance_figure(counts, contents.shown["edges"].tolist()) + key)
+        words = "How the values are spread, in each part (of the first value, where many)."
+        return [shared, drawn("Values", drawing, words)]
+    names = contents.classes
+    more = f" The first 20 of {len(names)} classes are shown." if len(names) > 20 else ""
+    drawing = Markup(balance_figure(counts, names) + key)
+    return [shared, drawn("Classes", drawing, f"How many cases there are of each class, in each part.{more}")]
+
+
+@report_part("design", "samples")
+def examples(contents: Contents) -> list[Content]:
+    """A few samples of the training part."""
+    figures = []
+    for kept, y in zip(contents.shown["examples"], contents.shown["examples_y"], strict=True):
+        name = contents.classes[int(y)] if contents.classes else figure(float(y.reshape(-1)[0]))
+        figures.append(tag("figure", picture(kept, f"An example of {name}"), tag("figcaption", name)))
+    tiny = contents.shown["examples"].ndim == 5 and contents.shown["examples"].shape[1] == 1
+    size = ("tiny" if len(figures) > 5 else "few") if tiny else "small"
+    return [tag("h3", "Examples from the training part"), grid(*figures, size=size)]
+
+
+def balance_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
+    """Cases of each class in the training, validation and test part."""
+    shown = min(len(classes), 20)
+    width, left = WIDE, 16 + max(min(7.3 * len(name), 150.0) for name in classes[:shown])
+    row, top = 24.0, max(max(sum(part[place] for part in counts) for place in range(shown)), 1)
+    marks = []
+    for place in range(shown):
+        y, x = 4 + row * place, left
+        marks.append(words(left - 8, y + 9, clipped(classes[place], left - 12), anchor="end"))
+        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
+            size = (width - left - 70) * counts[part][place] / top
+            tip = f"{classes[place]}: {counts[part][place]:,} in the {name} part"
+            marks.append(bar(x, y, size, 18, shade, tip=tip))
+            x += size
+        marks.append(words(x + 8, y + 9, f"{sum(part[place] for part in counts):,}", anchor="start"))
+    return svg(width, 4 + row * shown, "Cases of each class in each part", *marks, class_="chart wide")
+
+
+def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float]) -> Markup:
+    """How the values are spread in the three parts."""
+    top = max([sum(part[place] for part in counts) for place in range(len(edges) - 1)] + [1])
+    plane = frame((edges[0], edges[-1]), (0.0, top * 1.06), x_title="value", y_title="cases", width=WIDE, height=260)
+    marks = []
+    for place in range(len(edges) - 1):
+        x, wide, done = plane.x(edges[place]), plane.x(edges[place + 1]) - plane.x(edges[place]), 0
+        for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
+            count = counts[part][place]
+            tip = f"{figure(edges[place])} to {figure(edges[place + 1])}: {count} in the {name} part"
+            high = plane.y(done) - plane.y(done + count)
+            marks.append(bar(x + 0.5, plane.y(done + count), wide - 1, high, shade, tip=tip))
+            done += count
+    return svg(plane.width, plane.height, "Values in each part", axes(plane), *marks, class_="chart wide")
+
+
+def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:
+    """What a report shows of the data: how many of what, an example of each class, and some cases of the test part."""
+    parts = [task.train, task.valid, task.test]
+    found: dict[str, npt.NDArray[Any]] = {}
+    train = task.part("train")
+    y = np.asarray(train.y)
+    if task.target.kind == "regression":
+        first = y.reshape(len(y), -1)[:, 0].astype(np.float64)
+        found["edges"] = np.histogram_bin_edges(first, BINS)
+        columns = [np.zeros(0) if p is None else np.asarray(p.y, np.float64).reshape(len(p), -1)[:, 0] for p in parts]
+        found["counts"] = np.stack([np.histogram(column, found["edges"])[0] for column in columns])
+        chosen = np.argsort(first, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), 6)).round().astype(int)]
+    else:
+        held = [np.zeros(0, np.int64) if part is None else np.asarray(part.y, np.int64) for part in parts]
+        found["counts"] = np.stack([np.bincount(column, minlength=task.target.outputs) for column in held])
+        firsts = np.unique(y, return_index=True)[1]
+        chosen = firsts[:EXAMPLES]
+    found["examples"], found["examples_y"] = _reduced(train, chosen, task.dims), y[chosen]
+    if task.test is not None and len(cases):
+        found["cases"], found["cases_x"] = np.asarray(cases), _reduced(task.test, cases, task.dims)
+    return found
+
+
+def _reduced(part: Part, index: npt.NDArray[np.integer], dims: int) -> npt.NDArray[Any]:
+    """One sample after the other, so that a memory-mapped part is never read whole."""
+    samples = [np.asarray(part.x[np.array([place])], np.float64)[0] for place in index]
+    return np.stack([tiles(sample) if dims >= 2 else trace(sample.reshape(-1, sample.shape[-1])) for sample in samples])
+
+
+def trace(signal: Floats) -> Floats:
+    """A signal ``(leads, length)`` as the least and the greatest value of each of up to 400 stretches, in turn.
+
+    Example:
+        >>> trace(np.arange(4.0).reshape(1, 4)).tolist()
+        [[0.0, 1.0, 2.0, 3.0]]
+        >>> trace(np.arange(8000.0).reshape(1, 8000)).shape
+        (1, 800)
+    """
+    signal = signal[:LEADS]
+    if signal.shape[1] <= 2 * STRETCHES:
+        return signal
+    ends = np.linspace(0, signal.shape[1], STRETCHES + 1).astype(int)[:-1]
+    low, high = np.minimum.reduceat(signal, ends, axis=1), np.maximum.reduceat(signal, ends, axis=1)
+    return np.stack([low, high], axis=2).reshape(len(signal), -1)
+
+
+def tiles(sample: Floats) -> Bytes:
+    """An image or a volume as 8-bit tiles ``(tiles, height, width, 1 or 3)``.
+
+    An image of three channels is one tile in colour, of any other number a grey tile each, five at most; a volume is
+    five slices along its first axis, of its first channel. Grey levels run from the 1st to the 99th percentile.
+
+    Example:
+        >>> tiles(np.zeros((1, 8, 8))).shape, tiles(np.zeros((3, 9, 8))).shape, tiles(np.zeros((1, 16, 8, 8))).shape
+        ((1, 8, 8, 1), (1, 9, 8, 3), (5, 8, 8, 1))
+    """
+    if sample.ndim == 4:
+        cuts = np.linspace(0, sample.shape[1] - 1, min(TILES, sample.shape[1]) + 2).round().astype(int)[1:-1]
+        stack = sample[0, cuts][..., None]
+    elif len(sample) == 3:
+        stack = np.moveaxis(sample, 0, -1)[None]
+    else:
+        stack = sample[:TILES, ..., None]
+    step = max(1, -(-max(stack.shape[1:3]) // PIXELS))
+    stack = _thinned(stack, step)
+    low, high = np.percentile(stack, [1, 99]) if stack.min() < stack.max() else (stack.min(), stack.max())
+    if not low < high:
+        low, high = float(stack.min()), float(stack.max())
+    scaled = (stack - low) / (high - low) if low < high else np.full_like(stack, 0.5)
+    return (255 * scaled.clip(0, 1)).round().astype(np.uint8)
+
+
+def _thinned(stack: Floats, step: int) -> Floats:
+    """The mean of squares of ``step`` × ``step`` pixels; what is left at the edges goes."""
+    if step == 1:
+        return stack
+    count, high, wide, channels = stack.shape
+    high, wide = max(1, high // step), max(1, wide // step)
+    cut = stack[:, : high * step, : wide * step]
+    blocks = cut.reshape(count, high, cut.shape[1] // high, wide, cut.shape[2] // wide, channels)
+    return np.asarray(blocks.mean((2, 4)))
+
+
+def picture(kept: npt.NDArray[Any], words: str) -> Markup:
+    """A kept sample as markup; the words say what it is to those who cannot see it."""
+    return _traces(kept, words) if kept.ndim == 2 else _images(kept, words)
+
+
+def _images(kept: Bytes, words: str) -> Markup:
+    drawn = [tag("img", src=_address(tile), alt=words if not place else "") for place, tile in enumerate(kept)]
+    return tag("div", *drawn, class_=f"tiles t{len(kept)}")
+
+
+def _address(tile: Bytes) -> str:
+    from PIL import Image
+
+    pixels = np.ascontiguousarray(tile[..., 0] if tile.shape[2] == 1 else tile)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _traces(kept: Floats, words: str) -> Markup:
+    """All leads below each other, each in its own range."""
+    leads, length = kept.shape
+    high = max(_HIGH, 34.0 * leads)
+    lines = []
+    for lead, values in enumerate(kept):
+        there = values[np.isfinite(values)]
+        low, top = (float(there.min()), float(there.max())) if len(there) else (0.0, 1.0)
+        reach, room = (top - low) or 1.0, high / leads
+        ys = room * lead + room - 4 - (room - 8) * (np.nan_to_num(values, nan=low) - low) / reach
+        xs = np.linspace(2, _WIDE - 2, length) if length > 1 else np.array([_WIDE / 2])
+        points = " ".join(f"{short(x)},{short(y)}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
+        lines.append(tag("polyline", points=points, class_="trace"))
+    return svg(_WIDE, high, words, joined(lines), class_="signal")
+
 
 History = Sequence[Epoch]
 

@@ -1,16 +1,257 @@
-"""The one reader of a run, whichever kind it is: what the page, the terminal, the report and the exports go by."""
+"""The one reader of a run, whichever kind it is: the page, the terminal, the report and the exports go by it.
+
+It says how far the run is, has its candidates as a table, and what could not be measured.
+"""
 
 from __future__ import annotations
 
+import ast
+import re
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.text import printable
+from trainless.core.types import Floats, Json
 from trainless.runs.folder import CONFIGURATION
-from trainless.runs.reader_base import RunReader
-from trainless.runs.reader_design import DesignReader
-from trainless.runs.reader_search import FolderSource, SearchReader
-from trainless.runs.reader_sweep import SweepReader
 from trainless.runs.run_files import SETTINGS, is_plain
+from trainless.spaces import registry as spaces
+from trainless.spaces import space as find_space
+from trainless.spaces.protocol import Space
+
+RunState = Literal["running", "finished", "ended", "stopped"]
+RunKind = Literal["search", "sweep", "design"]
+KEPT = 2000  # failures that are kept with their architecture
+OK = "ok"
+MEANINGS: dict[RunState, str] = {
+    "running": "a process works on it",
+    "finished": "it came to its end",
+    "ended": "it stopped before all was done; nobody noted why",
+    "stopped": "no process works on it: the same command goes on with it",
+}
+
+
+class RunStage(NamedTuple):
+    """A part of a run: its name, and how much of how much is done."""
+
+    name: str
+    done: float
+    total: float
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is.
+
+    Args:
+        state: Whether it goes on (:data:`MEANINGS`).
+        done: Candidates so far.
+        total: How many there will be; None where nobody knows.
+        unit: What is counted.
+        rate: Of them per second, lately; NaN where it is not known.
+        seconds: What it took so far.
+        left: Seconds that are left; NaN where nobody knows.
+        changed: When it wrote something last, in seconds since 1970.
+        detail: What it does now.
+        scope: What the time that is left is of, where it is not the whole run.
+        stages: Its parts, where it has some.
+    """
+
+    state: RunState
+    done: int
+    total: int | None
+    unit: str
+    rate: float
+    seconds: float
+    left: float
+    changed: float
+    detail: str = ""
+    scope: str = ""
+    stages: tuple[RunStage, ...] = ()
+
+
+class Failure(NamedTuple):
+    """What could not be measured, and why."""
+
+    arch: str
+    column: str
+    reason: str
+
+
+class Best(NamedTuple):
+    """The best so far: a column, its value and whose it is."""
+
+    arch: str
+    column: str
+    value: float
+
+
+@dataclass
+class Failures:
+    """Every failure counted by its reason, and the last of them.
+
+    Example:
+        >>> failures = Failures()
+        >>> failures.add("a", "snip", "not finite")
+        >>> failures.total, failures.reasons.most_common()
+        (1, [(('snip', 'not finite'), 1)])
+    """
+
+    last: deque[Failure] = field(default_factory=lambda: deque(maxlen=KEPT))
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, arch: str, column: str, reason: str) -> None:
+        """Count one more."""
+        self.last.append(Failure(arch, column, reason))
+        self.reasons[column, reason] += 1
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.reasons.total()
+
+
+class Measured(NamedTuple):
+    """A column of numbers; ``higher_is_better`` is None where neither is."""
+
+    name: str
+    higher_is_better: bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidates as a table, in their order where they have one.
+
+    Args:
+        names: What each is called, or nothing where the architecture is its name.
+        archs: In the space's notation.
+        columns: What was measured.
+        values: ``(candidates, columns)``; NaN where there is none.
+        status: ``ok``, or why a value is missing.
+        ranked: Whether the order means something.
+    """
+
+    names: tuple[str, ...]
+    archs: tuple[str, ...]
+    columns: tuple[Measured, ...]
+    values: Floats
+    status: tuple[str, ...]
+    ranked: bool = False
+
+    def __len__(self) -> int:
+        return len(self.archs)
+
+    def column(self, name: str) -> Floats:
+        """The values of a column.
+
+        Raises:
+            InputError: There is no such column.
+        """
+        for place, column in enumerate(self.columns):
+            if column.name == name:
+                return self.values[:, place]
+        known = ", ".join(column.name for column in self.columns) or "none"
+        raise InputError(f"the column {name!r} was asked for; expected one of {known}")
+
+
+NOTHING = Candidates((), (), (), np.zeros((0, 0)), ())
+
+
+def table_of(
+    archs: Sequence[str],
+    columns: Sequence[Measured],
+    rows: Sequence[Sequence[float]],
+    status: Sequence[str],
+    *,
+    names: Sequence[str] = (),
+    ranked: bool = False,
+) -> Candidates:
+    """A table from rows; texts are made printable, so that whoever asks for one by what was shown finds it.
+
+    Example:
+        >>> table_of(["a"], [Measured("snip", True)], [[2.0]], ["ok"]).column("snip")
+        array([2.])
+    """
+    values = np.array(rows, np.float64).reshape(len(archs), len(columns))
+    named = tuple(Measured(printable(column.name), column.higher_is_better) for column in columns)
+    shown, texts, said = (tuple(map(printable, each)) for each in (names, archs, status))
+    return Candidates(shown, texts, named, values, said, ranked)
+
+
+def status_of(failures: Mapping[str, str]) -> str:
+    """Reasons by column as one text; ``ok`` where there are none."""
+    return "; ".join(f"{name}: {reason}" for name, reason in failures.items()) or OK
+
+
+class RunReader(Protocol):
+    """Reads one run again and again; it never writes, and it may be behind for a while on a large one."""
+
+    @property
+    def kind(self) -> RunKind:
+        """What it is."""
+        ...
+
+    @property
+    def settings(self) -> Json:
+        """What was asked for."""
+        ...
+
+    @property
+    def space(self) -> Space | None:
+        """The space; None where it is code of the user's own, which is not run here."""
+        ...
+
+    @property
+    def failures(self) -> Failures:
+        """What could not be measured."""
+        ...
+
+    def refresh(self) -> bool:
+        """Read what is new; whether there is more to be read at once."""
+        ...
+
+    def progress(self) -> RunProgress:
+        """How far it is."""
+        ...
+
+    def table(self) -> Candidates:
+        """The candidates; the same object as long as nothing is new."""
+        ...
+
+    def best(self) -> Best | None:
+        """The best so far."""
+        ...
+
+    def told(self, column: str) -> tuple[list[float], bool]:
+        """Every value of a column in the order in which they came, and whether higher is better."""
+        ...
+
+
+def space_of(settings: Mapping[str, Any], text: str) -> Space | None:
+    """The space of a run from what it is called, such as ``nb201(channels=8, cells=1)``; None if it is not known.
+
+    Example:
+        >>> from trainless.spaces.protocol import key
+        >>> key(space_of({}, "nb201(channels=8, cells=1)"))
+        'nb201(channels=8, cells=1)'
+    """
+    reference = str(settings.get("space", ""))
+    if ":" in reference:  # code of the user's own, which runs only where the command line names it
+        return None
+    found = re.fullmatch(r"([\w-]+)\((.*)\)", text, re.DOTALL)
+    if not found or found[1] not in spaces:
+        return None
+    try:
+        call = ast.parse(f"_({found[2]})", mode="eval").body
+        given = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}  # type: ignore[attr-defined]
+        return find_space(found[1], **given)
+    except (SyntaxError, ValueError, InputError):
+        return None
 
 
 def is_sweep(folder: Path) -> bool:
@@ -33,6 +274,10 @@ def reader_at(folder: Path, *, keep: bool = False) -> RunReader:
     Raises:
         InputError: It is none of them.
     """
+    from trainless.runs.reader_design import DesignReader
+    from trainless.runs.reader_search import FolderSource, SearchReader
+    from trainless.runs.reader_sweep import SweepReader
+
     if is_sweep(folder):
         return SweepReader(folder)
     source = FolderSource(folder)

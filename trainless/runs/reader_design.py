@@ -13,12 +13,11 @@ from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.members import MEMBER, read_document
 from trainless.runs.folder import CONFIGURATION, read_configuration
-from trainless.runs.reader_base import (
+from trainless.runs.reader import (
     NOTHING,
     OK,
     Best,
     Candidates,
-    Failure,
     Failures,
     Measured,
     RunKind,
@@ -70,7 +69,7 @@ class DesignReader:
         self._settings: Json = self._configuration()
         self._plan: Mapping[str, Any] = {}
         self._planned = 0.0
-        self._space: Space | None = None
+        self.space: Space | None = None
         self._members: dict[str, Mapping[str, Any]] = {}
         self._made: tuple[int, Candidates] = (-1, NOTHING)
 
@@ -85,18 +84,14 @@ class DesignReader:
         return {**self._settings, **({"plan": planned} if planned else {})}
 
     @property
-    def space(self) -> Space | None:
-        return self._space
-
-    @property
     def failures(self) -> Failures:
         found = Failures()
         for name, reader in self.searches.items():
             for arch, column, reason in reader.failures.last:
-                found.add(Failure(arch, f"{name}: {column}", reason))
+                found.add(arch, f"{name}: {column}", reason)
         for name, about in self._members.items():
             if about["status"] != OK:
-                found.add(Failure(self._arch(about), f"member {name}", str(about["status"])))
+                found.add(self._arch(about), f"member {name}", str(about["status"]))
         return found
 
     def refresh(self) -> bool:
@@ -104,7 +99,7 @@ class DesignReader:
         if planned > self._planned:
             self._planned = planned
             self._plan = read_document(self._folder / PLAN)
-            self._space = space_of(self._settings, str(self._plan.get("space", "")))
+            self.space = space_of(self._settings, str(self._plan.get("space", "")))
         more = False
         for name in folders_in(self._folder / SEARCHES, CONFIGURATION):
             if name not in self.searches:
@@ -189,10 +184,10 @@ class DesignReader:
 
     def _arch(self, about: Mapping[str, Any]) -> str:
         arch = tuple(about["arch"])
-        if self._space is None:
+        if self.space is None:
             return ",".join(map(str, arch))
         try:
-            return self._space.format(arch)
+            return self.space.format(arch)
         except (TrainlessError, IndexError, ValueError):
             return ",".join(map(str, arch))
 

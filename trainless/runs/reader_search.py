@@ -30,11 +30,10 @@ from trainless.runs.folder import (
     read_ending,
 )
 from trainless.runs.loop import Step
-from trainless.runs.reader_base import (
+from trainless.runs.reader import (
     NOTHING,
     Best,
     Candidates,
-    Failure,
     Failures,
     Measured,
     RunKind,
@@ -48,7 +47,6 @@ from trainless.runs.run_files import RESULT, changed_at, is_held, is_plain, read
 from trainless.runs.signals import scores_of, signal_for
 from trainless.runs.trajectory import step_of
 from trainless.scoring.measures import Outcome
-from trainless.spaces.protocol import Space
 from trainless.store import RunEntry, SqlStore
 
 PORTION = 1 << 22  # bytes that are read at a time
@@ -203,12 +201,12 @@ class SearchReader:
         self._open(source.configuration())
 
     def _open(self, configuration: Json) -> None:
-        self._settings = configuration
+        self.settings = configuration
         with undamaged("the run's configuration", _REMEDY):
-            self._directions = {str(n): bool(up) for n, up in self._settings["higher_is_better"].items()}
-            self._ranking = str(self._settings.get("ranking") or "")
-            self._decisions = {str(n): [str(o) for o in each] for n, each in self._settings["decisions"].items()}
-            self._space = space_of(self._settings, str(self._settings["space"]))
+            self._directions = {str(n): bool(up) for n, up in self.settings["higher_is_better"].items()}
+            self._ranking = str(self.settings.get("ranking") or "")
+            self._decisions = {str(n): [str(o) for o in each] for n, each in self.settings["decisions"].items()}
+            self.space = space_of(self.settings, str(self.settings["space"]))
         self._begin()
 
     def _begin(self) -> None:
@@ -218,28 +216,16 @@ class SearchReader:
         self._spent: tuple[int, float] = (0, 0.0)
         self._lines, self._regions = 0, 0
         self._pace = Pace()
-        self._failures = Failures()
+        self.failures = Failures()
         self._made: tuple[object, Candidates] = (None, NOTHING)
         self._whole: tuple[object, bool] = (None, False)
 
-    @property
-    def settings(self) -> Json:
-        return self._settings
-
-    @property
-    def space(self) -> Space | None:
-        return self._space
-
-    @property
-    def failures(self) -> Failures:
-        return self._failures
-
     def refresh(self) -> bool:
         configuration = self._source.configuration()
-        if any(configuration.get(name) != self._settings.get(name) for name in DECISIVE):
+        if any(configuration.get(name) != self.settings.get(name) for name in DECISIVE):
             self._open(configuration)
             self._source.rewind()
-        self._settings = configuration
+        self.settings = configuration
         anew, lines, more = self._source.more()
         if anew:
             self._begin()
@@ -257,7 +243,7 @@ class SearchReader:
             twin = None if is_region(proposal.candidate) else self._twin(proposal.arch)
             for column, reason in outcome.failures.items():
                 text = "a region" if twin is None else self._text(twin)
-                self._failures.add(Failure(text, str(column), str(reason)))
+                self.failures.add(text, str(column), str(reason))
             if twin is None:
                 self._regions += 1
                 continue
@@ -270,19 +256,19 @@ class SearchReader:
         self._pace.at(*self._spent)
 
     def _twin(self, arch: Arch) -> Arch:
-        return arch if self._space is None else self._space.canonical(arch)
+        return arch if self.space is None else self.space.canonical(arch)
 
     def _text(self, arch: Arch) -> str:
         """The space's notation, or the options by their names."""
-        if self._space is not None:
-            return self._space.format(arch)
+        if self.space is not None:
+            return self.space.format(arch)
         pairs = zip(self._decisions.items(), arch, strict=True)
         return ", ".join(f"{name}={options[option]}" for (name, options), option in pairs)
 
     def progress(self) -> RunProgress:
         done, seconds = self._spent
         with undamaged("the run's budget", _REMEDY):
-            budget = self._settings.get("budget", {})
+            budget = self.settings.get("budget", {})
             total = None if budget.get("evaluations") is None else int(budget["evaluations"])
             limit = None if budget.get("seconds") is None else float(budget["seconds"])
         state = self._state(total, limit)

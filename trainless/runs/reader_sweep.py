@@ -20,12 +20,11 @@ from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.proxies.proxy import registry as proxies
-from trainless.runs.reader_base import (
+from trainless.runs.reader import (
     NOTHING,
     OK,
     Best,
     Candidates,
-    Failure,
     Failures,
     Measured,
     RunKind,
@@ -36,7 +35,6 @@ from trainless.runs.reader_base import (
 )
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
-from trainless.spaces.protocol import Space
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
@@ -45,7 +43,6 @@ _WRITER = re.compile(r"journal-w(\d+)-\d+\.csv")
 _JOURNAL = re.compile(r"journal-[\w.-]+\.csv")
 _REMEDY = "delete it, and what it held is scored again"
 _EXPECTED: dict[type[Any], str] = {dict: "settings by their names", list: "sessions, each with its figures"}
-Pair = tuple[str, int]
 
 
 class SweepReader:
@@ -61,8 +58,8 @@ class SweepReader:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._clock = folder, clock
         self._settings = self._read(SETTINGS, dict)
-        self._space = space_of({}, str(self._settings.get("space", "")))
-        self._values: dict[str, dict[Pair, tuple[float, str]]] = {}
+        self.space = space_of({}, str(self._settings.get("space", "")))
+        self._values: dict[str, dict[tuple[str, int], tuple[float, str]]] = {}
         self._asked: dict[str, None] = {}
         self._told: dict[str, list[float]] = {}
         self._offsets: dict[str, int] = {}
@@ -70,20 +67,12 @@ class SweepReader:
         self._sessions: tuple[float, list[Any]] = (0.0, [])
         self._rows, self._made = 0, (-1, NOTHING)
         self._pace = Pace()
-        self._failures = Failures()
+        self.failures = Failures()
 
     @property
     def settings(self) -> Json:
         shown = {name: value for name, value in self._settings.items() if name != "proxies"}
         return {**shown, "proxies": list(self._asked), "sessions": self._sessions[1]}
-
-    @property
-    def space(self) -> Space | None:
-        return self._space
-
-    @property
-    def failures(self) -> Failures:
-        return self._failures
 
     def refresh(self) -> bool:
         written = changed_at(self._folder / MERGED)
@@ -144,7 +133,7 @@ class SweepReader:
         self._told.setdefault(proxy, []).append(value)
         self._rows += 1
         if status != OK:
-            self._failures.add(Failure(arch, proxy, status))
+            self.failures.add(arch, proxy, status)
 
     def progress(self) -> RunProgress:
         state, done = self._state(), len(self._values)
@@ -204,14 +193,14 @@ class SweepReader:
         return self._told.get(name, []), self._up(name)
 
 
-def _means(held: dict[Pair, tuple[float, str]], names: list[str]) -> list[float]:
+def _means(held: dict[tuple[str, int], tuple[float, str]], names: list[str]) -> list[float]:
     columns: dict[str, list[float]] = {}
     for (proxy, _), (value, _) in held.items():
         columns.setdefault(proxy, []).append(value)
     return [math.fsum(found) / len(found) if (found := columns.get(name)) else math.nan for name in names]
 
 
-def _failed(held: dict[Pair, tuple[float, str]]) -> str:
+def _failed(held: dict[tuple[str, int], tuple[float, str]]) -> str:
     said = {f"{proxy}: {status}": None for (proxy, _), (_, status) in held.items() if status != OK}
     return "; ".join(said) or OK
 

@@ -12,7 +12,7 @@ from trainless.core.text import printable
 from trainless.core.types import Indices as Places
 from trainless.core.types import Json
 from trainless.report import draw
-from trainless.runs.reader_base import MEANINGS, RunProgress, RunReader
+from trainless.runs.reader import MEANINGS, RunProgress, RunReader
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import Kept, Within, best_so_far, chosen, ordered, points
 

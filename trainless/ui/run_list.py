@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol
 
 from trainless.core.errors import InputError
 from trainless.core.text import undamaged
-from trainless.runs.reader import is_run, reader_at
-from trainless.runs.reader_base import RunReader
+from trainless.runs.reader import RunReader, is_run, reader_at
 from trainless.runs.reader_search import SearchReader, StoreSource
 from trainless.runs.run_files import REPORT, changed_at, folders_in, is_plain, read_bytes
 from trainless.store import SqlStore

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from trainless.core.types import Indices
-from trainless.runs.reader_base import OK, Candidates
+from trainless.runs.reader import OK, Candidates
 
 Kept = Literal["all", "ok", "failed"]
 
@@ -26,7 +26,7 @@ def chosen(table: Candidates, words: str = "", kept: Kept = "all", limits: Seque
     """The rows that a filter leaves: all words occur in them, and all values are within their limits.
 
     Example:
-        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> from trainless.runs.reader import Measured, table_of
         >>> table = table_of(["conv,skip", "skip"], [Measured("snip", True)], [[2.0], [5.0]], ["ok", "ok"])
         >>> chosen(table, "SKIP", limits=[Within("snip", 3.0, None)])
         array([1])
@@ -55,7 +55,7 @@ def ordered(table: Candidates, places: Indices, by: str = "", *, descending: boo
     """Rows by a column, those without a value last; without a column in the table's own order.
 
     Example:
-        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> from trainless.runs.reader import Measured, table_of
         >>> table = table_of(["a", "b", "c"], [Measured("x", True)], [[1.0], [math.nan], [3.0]], ["ok"] * 3)
         >>> ordered(table, np.arange(3), "x", descending=True)
         array([2, 0, 1])
@@ -74,7 +74,7 @@ def points(table: Candidates, x: str, y: str, most: int) -> Indices:
     """The rows that are drawn: those with both values; where they are too many, the first and a fair sample.
 
     Example:
-        >>> from trainless.runs.reader_base import Measured, table_of
+        >>> from trainless.runs.reader import Measured, table_of
         >>> table = table_of(["a", "b"], [Measured("x", True), Measured("y", True)], [[1, 2], [3, math.nan]], "ab")
         >>> points(table, "x", "y", 10)
         array([0])
