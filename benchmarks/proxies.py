@@ -41,8 +41,8 @@ from trainless.probe.probe import Probe
 from trainless.proxies import registry
 from trainless.rankings import registry as rankings
 from trainless.scoring.batches import BatchSource
+from trainless.scoring.costs import warm_up
 from trainless.scoring.subjects import CELL_TARGET
-from trainless.scoring.timing import warm_up
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.protocol import Network
 

@@ -1,4 +1,4 @@
-"""A worker and whatever it starts, as one group of processes that ends together.
+"""Processes and signals: groups that end together, Ctrl-C (once to finish what is in flight, twice to stop), memory.
 
 A network definition or a proxy of the user's may start processes of its own. Killing the worker alone would leave them
 behind, so each worker is the leader of a session: no Ctrl-C of the terminal reaches it, and one signal reaches all.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -106,3 +107,29 @@ def physical_memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return math.inf
+
+
+@contextmanager
+def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C be asked for instead of raised; the second is raised as ever.
+
+    Example:
+        >>> with one_interrupt() as stopping:
+        ...     stopping()
+        False
+    """
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def remember(number: int, frame: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        notice()
+
+    previous = signal.signal(signal.SIGINT, remember)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -8,6 +8,7 @@ is looked at, and the worker that uses too much is ended.
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import sys
 from pathlib import Path
@@ -52,11 +53,15 @@ def words(limit: int) -> str:
 
 def in_use(pid: int) -> int:
     """Bytes of its own that a process holds in memory; 0 where the system does not say."""
+    return _status(pid, "RssAnon:")
+
+
+def _status(pid: int, name: str) -> int:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), 0)
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)
 
 
 def confine(limit: int) -> None:
@@ -67,8 +72,7 @@ def confine(limit: int) -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    lines = Path("/proc/self/status").read_text().splitlines()
-    held = next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmData:"))
+    held = _status(os.getpid(), "VmData:")
     if held + ROOM > limit:
         raise InputError(
             f"a memory limit of {limit / 1e9:.3g} GB was given, but a worker takes {held / 1e9:.2f} GB before it has"

@@ -12,11 +12,11 @@ from pathlib import Path
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.processes import one_interrupt
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.execution.engine import Job, executor_for
-from trainless.execution.interrupts import one_interrupt
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.runs.folder import (

@@ -27,6 +27,7 @@ import torch
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import write_atomic
+from trainless.core.processes import one_interrupt
 from trainless.core.scores import Record
 from trainless.core.settings import parse_settings
 from trainless.core.task import Task
@@ -35,7 +36,6 @@ from trainless.core.types import Json
 from trainless.core.units import seconds_of
 from trainless.execution.engine import Executor, Job, pool_for
 from trainless.execution.fork_server import prepare
-from trainless.execution.interrupts import one_interrupt
 from trainless.proxies.proxy import Proxy, registry
 from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS
 from trainless.runs.score_file import Journal, KnownScores, ProxySeed, ScoreFile, read_known, read_scores

@@ -20,9 +20,9 @@ from trainless.core.text import message, one_line
 from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
 from trainless.scoring.batches import Batch, BatchSource
+from trainless.scoring.costs import forward_backward_ms, timed
 from trainless.scoring.request import Init, data_for, init_named, require_room, seed_list, select, setting_for
 from trainless.scoring.subjects import Adapter, Subject, subjects_of
-from trainless.scoring.timing import forward_backward_ms, timed
 from trainless.store import Key, Result, Store, store_at, turns
 
 MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
