@@ -20,9 +20,9 @@ import pytest
 from tests.ui.made import EVALUATIONS, SPACE, leaderboard, searched
 from trainless.core.errors import InputError
 from trainless.core.text import printable
+from trainless.runs.folder import is_held
 from trainless.runs.loop import Loop
 from trainless.runs.reader import reader_at
-from trainless.runs.run_files import is_held
 from trainless.runs.settings import SweepSettings
 from trainless.runs.sweep import sweep
 from trainless.ui.run_list import FolderRuns, links_in, runs_in
@@ -334,7 +334,7 @@ def test_asking_whether_a_run_is_held(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not is_held(tmp_path)
     with held(tmp_path):
         assert is_held(tmp_path)
-        monkeypatch.setattr("trainless.runs.run_files._LOCKS", tmp_path / "absent")  # as where nothing is listed
+        monkeypatch.setattr("trainless.runs.folder._LOCKS", tmp_path / "absent")  # as where nothing is listed
         assert is_held(tmp_path)
     assert not is_held(tmp_path)
 

@@ -20,8 +20,8 @@ from trainless.designs.settings import DesignSettings
 from trainless.designs.training import TrainedMembers
 from trainless.learn.members import VERSION, history_of, member_folder, read_document
 from trainless.rankings import Ranking, learn
+from trainless.runs.folder import RESULT
 from trainless.runs.leaderboard import Place
-from trainless.runs.run_files import RESULT
 from trainless.runs.search import Found, search
 from trainless.runs.settings import ExecutionSettings, SearchCallbacks, SearchSettings, Watch
 from trainless.runs.signals import scores_of

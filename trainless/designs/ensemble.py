@@ -21,7 +21,7 @@ from trainless.designs.training import TrainedMembers
 from trainless.designs.verdict import single_verdict, verdict
 from trainless.learn.members import VERSION, history_of, load_member, member_folder
 from trainless.learn.predictor import Predictor, calibrate, run_part, save_predictor
-from trainless.runs.run_files import PREDICTIONS
+from trainless.runs.folder import PREDICTIONS
 from trainless.spaces.protocol import Space
 
 BASELINE = "single"  # how the names of members of one architecture begin, and where they come from

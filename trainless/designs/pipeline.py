@@ -44,9 +44,8 @@ from trainless.learn.members import Member, of_architectures, of_initialisations
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
 from trainless.report.report import write_report
-from trainless.runs.folder import CONFIGURATION, locked, open_folder
+from trainless.runs.folder import CONFIGURATION, REPORT, SEARCHES, SUMMARY, locked, open_folder
 from trainless.runs.loop import Loop
-from trainless.runs.run_files import REPORT, SEARCHES, SUMMARY
 from trainless.searchers.stopping import Budget
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space

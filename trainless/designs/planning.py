@@ -30,7 +30,7 @@ from trainless.designs.settings import DesignSettings
 from trainless.learn.members import VERSION, read_document
 from trainless.learn.recipe import Recipe, recipe_for
 from trainless.rankings import ranking as named_ranking
-from trainless.runs.run_files import PLAN
+from trainless.runs.folder import PLAN
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
 from trainless.spaces import registry as spaces

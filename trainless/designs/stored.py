@@ -18,8 +18,7 @@ from trainless.core.files import write_atomic
 from trainless.core.types import Json
 from trainless.designs.candidates import CHOICE
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
-from trainless.runs.folder import CONFIGURATION, read_configuration
-from trainless.runs.run_files import PLAN
+from trainless.runs.folder import CONFIGURATION, PLAN, read_configuration
 from trainless.runs.stored import settings_of
 from trainless.store import SqlStore
 from trainless.store.claims import log

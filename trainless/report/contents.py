@@ -19,10 +19,10 @@ from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import history_of, member_folder, read_document, task_from_json
 from trainless.learn.predictor import ENSEMBLE
 from trainless.report.page import Content
+from trainless.runs.folder import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
 from trainless.runs.reader import catch_up, reader_at, space_of
 from trainless.runs.reader_design import DesignReader
 from trainless.runs.reader_search import SearchReader
-from trainless.runs.run_files import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
 from trainless.spaces.protocol import Space
 
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -19,8 +19,7 @@ from trainless.report.contents import Contents, ReportPart, arrays_in, read_cont
 from trainless.report.doubt import in_doubt
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
-from trainless.runs.folder import read_configuration
-from trainless.runs.run_files import PREDICTIONS, REPORT, SHOWN, SUMMARY
+from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY, read_configuration
 from trainless.spaces.protocol import Space
 
 SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (

@@ -2,7 +2,8 @@
 
 ``run.json`` is written when a run starts and compared when the same command comes again; only budgets may differ, so a
 run can be extended. A folder is locked before anything is written there. Files are replaced in one go or appended to
-line by line; nothing outside the folder is written.
+line by line; nothing outside the folder is written. Folders are not trusted: no link is followed, and only plain files
+are opened.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import fcntl
 import json
 import os
 import platform
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,7 +27,11 @@ from trainless.core.types import Json
 FORMAT = 1
 CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
 ENDING, LOCK = "ending.json", "lock"
-FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)
+FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)  # of a search
+SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"  # of a sweep
+PLAN, SUMMARY, PREDICTIONS, RESULT = "plan.json", "summary.json", "predictions.npz", "result.json"  # of a design
+SEARCHES, MEMBERS, REPORT, SHOWN = "searches", "members", "report.html", "shown.npz"
+_LOCKS = Path("/proc/locks")
 Word = Literal["finished", "budget", "interrupted", "failed"]
 WORDS: tuple[Word, ...] = ("finished", "budget", "interrupted", "failed")
 
@@ -80,6 +86,41 @@ def read_ending(text: str) -> Ending | None:
     return None if word is None else Ending(word, str(found.get("reason", ""))[:400])
 
 
+def is_plain(path: Path) -> bool:
+    """Whether this is a file of its own: no link, no pipe, no device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def read_bytes(path: Path, start: int = 0, most: int = -1) -> bytes:
+    """Read a plain file from a place on; a link that was put there in the meantime is not followed."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InputError(f"{path} is no plain file: give another folder")
+        file.seek(start)
+        return file.read(most)
+
+
+def changed_at(path: Path) -> float:
+    """When a plain file was written last, in seconds since 1970; 0 where there is none."""
+    return path.lstat().st_mtime if is_plain(path) else 0.0
+
+
+def folders_in(folder: Path, file: str = "") -> list[str]:
+    """Names of the folders in a folder, those that hold a plain file of a name; links are left alone."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [name for name in found if not file or is_plain(folder / name / file)]
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep a folder, which is made where there is none, to this process; the lock goes with the process.
@@ -99,6 +140,30 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process of this machine works in a run folder; asking does not get in its way.
+
+    Linux lists all locks, by device and inode. Elsewhere, and where a file system goes by another device there, the
+    lock is tried for a moment, shared, which a run that begins in that very moment would take for another process.
+    """
+    path = folder / LOCK
+    if not is_plain(path):
+        return False
+    about = path.lstat()
+    if _LOCKS.exists():
+        places = [place for line in _LOCKS.read_text().splitlines() for place in line.split() if place.count(":") == 2]
+        if f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}" in places:
+            return True
+        if not any(place.endswith(f":{about.st_ino}") for place in places):
+            return False
+    with closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _require_own(folder: Path) -> None:
@@ -147,7 +212,7 @@ def _settled(path: Path, asked: Json, present: Json | None) -> Json:
 def read_configuration(path: Path) -> Json:
     """What ``run.json`` of a folder says."""
     file = path / CONFIGURATION
-    if not file.is_file():
+    if not is_plain(file):
         raise InputError(f"{path} is no run: it has no {CONFIGURATION}")
     return read_json(file, check=lambda found: found.get("format") == FORMAT)
 

@@ -18,8 +18,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.text import printable
 from trainless.core.types import Floats, Json
-from trainless.runs.folder import CONFIGURATION
-from trainless.runs.run_files import SETTINGS, is_plain
+from trainless.runs.folder import CONFIGURATION, SETTINGS, is_plain
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as find_space
 from trainless.spaces.protocol import Space

@@ -12,7 +12,20 @@ from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.members import MEMBER, read_document
-from trainless.runs.folder import CONFIGURATION, read_configuration
+from trainless.runs.folder import (
+    CONFIGURATION,
+    MEMBERS,
+    PLAN,
+    REPORT,
+    RESULT,
+    SEARCHES,
+    SUMMARY,
+    changed_at,
+    folders_in,
+    is_held,
+    is_plain,
+    read_configuration,
+)
 from trainless.runs.reader import (
     NOTHING,
     OK,
@@ -28,18 +41,6 @@ from trainless.runs.reader import (
     table_of,
 )
 from trainless.runs.reader_search import FolderSource, SearchReader
-from trainless.runs.run_files import (
-    MEMBERS,
-    PLAN,
-    REPORT,
-    RESULT,
-    SEARCHES,
-    SUMMARY,
-    changed_at,
-    folders_in,
-    is_held,
-    is_plain,
-)
 from trainless.spaces.protocol import Space
 
 COLUMNS = (

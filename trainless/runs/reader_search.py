@@ -24,8 +24,13 @@ from trainless.runs.folder import (
     CONFIGURATION,
     ENDING,
     LEADERBOARD,
+    RESULT,
     TRAJECTORY,
     Ending,
+    changed_at,
+    is_held,
+    is_plain,
+    read_bytes,
     read_configuration,
     read_ending,
 )
@@ -43,7 +48,6 @@ from trainless.runs.reader import (
     status_of,
     table_of,
 )
-from trainless.runs.run_files import RESULT, changed_at, is_held, is_plain, read_bytes
 from trainless.runs.signals import scores_of, signal_for
 from trainless.runs.trajectory import step_of
 from trainless.scoring.measures import Outcome

@@ -20,6 +20,7 @@ from trainless.core.progress import Pace, time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.proxies.proxy import registry as proxies
+from trainless.runs.folder import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.runs.reader import (
     NOTHING,
     OK,
@@ -33,7 +34,6 @@ from trainless.runs.reader import (
     space_of,
     table_of,
 )
-from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
 
 PORTION = 1 << 24

@@ -21,7 +21,7 @@ from trainless.core.files import replacing, write_atomic
 from trainless.core.scores import MACHINE, Record
 from trainless.core.text import undamaged
 from trainless.core.types import AnyFloats, Floats
-from trainless.runs.run_files import MERGED
+from trainless.runs.folder import MERGED
 
 OK, ABSENT = "ok", "not scored"
 COLUMNS = ("arch", "proxy", "seed", "value", "status", "ms")

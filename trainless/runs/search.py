@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from trainless.core.arch import Arch, Proposal
@@ -113,16 +114,8 @@ def search(
         >>> found.spent.evaluations, found.places[0].rank
         (5, 1)
     """
-    asked = changed(
-        settings,
-        searcher=searcher,
-        proxies=proxies,
-        ranking=ranking,
-        evaluations=evaluations,
-        time=time,
-        seed=seed,
-        workers=workers,
-    )
+    given = {"searcher": searcher, "proxies": proxies, "ranking": ranking, "workers": workers}
+    asked = changed(settings, evaluations=evaluations, time=time, seed=seed, **given)
     setup, budget, engine = open_search(task, space, asked), asked.budget, asked.execution
     with ExitStack() as stack:
         path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -168,14 +161,8 @@ def search(
         (path / ENDING).unlink(missing_ok=True)
         try:
             with Writer(path / TRAJECTORY, loop, *([shared.write] if shared else [])) as writer:
-                end = drive(
-                    loop,
-                    executor,
-                    budget,
-                    write=writer.write,
-                    stopping=stopping,
-                    watch=lambda: callbacks.measured(loop, budget),
-                )
+                watch = partial(callbacks.measured, loop, budget)
+                end = drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=watch)
             final = _final(loop, executor)
             executor.close()
         except BaseException as error:

@@ -148,15 +148,8 @@ class SearchSetup:
         asked = self.settings
         proxy = None if self.assist is None else self._assistant(self.assist, store)
         factory = searchers[asked.searcher] if isinstance(asked.searcher, str) else asked.searcher
-        return made(
-            self.searcher_name,
-            factory,
-            self.space,
-            asked.searcher_args,
-            seed=asked.seed,
-            feasible=allowed,
-            proxy=proxy,
-        )
+        name, arguments = self.searcher_name, asked.searcher_args
+        return made(name, factory, self.space, arguments, seed=asked.seed, feasible=allowed, proxy=proxy)
 
     def _assistant(self, proxy: Proxy, store: Store) -> Callable[[Arch], float]:
         """A proxy as a function of an arch, higher is better; its scores are kept with all others."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.runs.folder import CONFIGURATION, ENDING, TRAJECTORY, Ending, read_configuration
 from trainless.store import SqlStore
@@ -112,12 +113,8 @@ class Shared:
         self._runs.publish(self._name, leaderboard, ending.to_json())
 
     def _read(self, configuration: str) -> Json:
-        try:
+        with undamaged(f"the run {self._name!r} in {self._shown}", "give another --out"):
             found = json.loads(configuration)
-        except ValueError as error:
-            raise InputError(
-                f"the run {self._name!r} in {self._shown} is damaged ({error}): give another --out"
-            ) from error
         return found if isinstance(found, dict) else {}
 
 

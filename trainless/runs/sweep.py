@@ -37,7 +37,7 @@ from trainless.core.units import seconds_of
 from trainless.execution.engine import Executor, Job, pool_for
 from trainless.execution.fork_server import prepare
 from trainless.proxies.proxy import Proxy, registry
-from trainless.runs.run_files import MERGED, SESSIONS, SETTINGS
+from trainless.runs.folder import MERGED, SESSIONS, SETTINGS
 from trainless.runs.score_file import Journal, KnownScores, ProxySeed, ScoreFile, read_known, read_scores
 from trainless.runs.settings import SweepSettings
 from trainless.scoring.batches import BatchSource

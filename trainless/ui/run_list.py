@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 
 from trainless.core.errors import InputError
 from trainless.core.text import undamaged
+from trainless.runs.folder import REPORT, changed_at, folders_in, is_plain, read_bytes
 from trainless.runs.reader import RunReader, is_run, reader_at
 from trainless.runs.reader_search import SearchReader, StoreSource
-from trainless.runs.run_files import REPORT, changed_at, folders_in, is_plain, read_bytes
 from trainless.store import SqlStore
 
 PATIENCE = 5.0  # seconds for which a server that went away is waited for
