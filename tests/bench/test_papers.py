@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.render_results import Page, render
 from trainless.bench.papers import compare, definitions, find
 from trainless.bench.papers.definition import TASKS, Where
 from trainless.bench.papers.sources import (
@@ -23,7 +24,6 @@ from trainless.bench.papers.sources import (
     TableColumn,
     over_runs,
 )
-from trainless.bench.render import Page, render
 from trainless.bench.score_library import COUNTS, Missing, ScoreLibrary
 from trainless.bench.sheet import Interval, Share, joined
 from trainless.bench.statistics import MEANINGS
@@ -171,11 +171,15 @@ def test_a_forest_of_structure_reaches_grafs_row(library: ScoreLibrary) -> None:
     assert found.out["kendall"].value > 0.820 - 0.01
 
 
-@pytest.mark.parametrize("searcher", ["teg_reinforce", "teg_evolution"])
-def test_a_guided_search_finds_better_than_chance(library: ScoreLibrary, searcher: str) -> None:
-    found = Guided(searcher, ("ntk_condition", "linear_regions"), runs=3).answer(library, Where())
+@pytest.mark.parametrize(
+    ("searcher", "summed", "count"), [("teg_reinforce", False, 500), ("teg_evolution", True, 1256)]
+)
+def test_a_guided_search_finds_better_than_chance(
+    library: ScoreLibrary, searcher: str, summed: bool, count: int
+) -> None:
+    found = Guided(searcher, ("ntk_condition", "linear_regions"), summed, count, runs=3).answer(library, Where())
     assert found.out["mean"].value > library.table("nb201").column("cifar10", "test").mean()
-    assert found.out["seconds"].value == pytest.approx(2e-3 * (500 if searcher == "teg_reinforce" else 1256))
+    assert found.out["seconds"].value == pytest.approx(2e-3 * count)
 
 
 def test_ridge_weights_are_scaled_by_the_smallest(library: ScoreLibrary) -> None:
@@ -196,9 +200,9 @@ def test_the_page_of_results_is_rendered(
 ) -> None:
     pytest.importorskip("matplotlib")
     chosen = {name: definitions()[name] for name in ("epsilon:headline", "gradsign:table5.3")}
-    monkeypatch.setattr("trainless.bench.render.definitions", lambda: chosen)
+    monkeypatch.setattr("benchmarks.render_results.definitions", lambda: chosen)
     boards = (("nb201", "cifar10", "test", "no-dead-edges"), ("darts", "cifar10", "valid", "all"))
-    monkeypatch.setattr("trainless.bench.render.BOARDS", boards)
+    monkeypatch.setattr("benchmarks.render_results.BOARDS", boards)
     said: list[str] = []
     render(library, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
     text = (tmp_path / "results.md").read_text()

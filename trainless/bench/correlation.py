@@ -278,23 +278,3 @@ def regret(sample: Sample) -> AnyFloats:
         for by in (sample.by_score, sample.by_truth)
     )
     return np.asarray(best - chosen)
-
-
-def draw_best_of(
-    scores: AnyFloats, accuracy: AnyFloats, count: int, *, draws: int = 500, seed: int = 0
-) -> tuple[float, float]:
-    """The papers' protocol: draw ``count`` networks, take the best by score, ``draws`` times; mean and deviation.
-
-    Failures are drawn too and taken only if there is nothing else; equal scores are taken at random.
-
-    Example:
-        >>> draw_best_of(np.array([1.0, 2.0]), np.array([50.0, 60.0]), 2)
-        (60.0, 0.0)
-    """
-    rng = np.random.default_rng(seed)
-    picks = np.empty(draws)
-    for draw in range(draws):
-        drawn = rng.choice(len(scores), count, replace=False)
-        known = np.where(np.isfinite(scores[drawn]), scores[drawn], -np.inf)
-        picks[draw] = accuracy[rng.choice(drawn[known == known.max()])]
-    return float(picks.mean()), float(picks.std())

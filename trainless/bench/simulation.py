@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from trainless.bench.tables.files import open_text
 from trainless.bench.tables.table import Table
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
@@ -235,16 +235,17 @@ def bench_search(
         raise InputError(f"runs={runs} was given; expected at least 1")
     rules = space(table.space)
     arena = arena_of(table, task, fidelity)
-    if searcher == "prune":
-        raise InputError(
-            "prune evaluates regions of a supernet, and a table knows single architectures only: choose another"
-            " searcher, or run it on networks (trainless search DATA --searcher prune)"
-        )
 
     def make(one: int) -> Searcher:
         return made(searcher, searchers[searcher], rules, parameters or {}, seed=one, proxy=proxy, remedy=REMEDY)
 
-    require_columns(searcher, make(0), ["valid"])
+    first = make(0)
+    if first.regions:
+        raise InputError(
+            f"{searcher} evaluates regions of a supernet, and a table knows single architectures only: choose another"
+            f" searcher, or run it on networks (trainless search DATA --searcher {searcher})"
+        )
+    require_columns(searcher, first, ["valid"])
     _require_whole(table, arena, rules)
     report = {
         f"{each}/{metric}": table.column(each, metric)
@@ -298,7 +299,7 @@ def proxy_of_scores(path: Path, column: str, rules: Space) -> Callable[[Arch], f
 
 def _read(path: Path, column: str) -> dict[str, float]:
     try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        with open_text(path) as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read ({error}): expected a CSV file of scores") from error

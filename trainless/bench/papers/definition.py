@@ -8,6 +8,7 @@ from typing import Protocol
 
 from trainless.bench.score_library import ScoreLibrary
 from trainless.bench.sheet import Interval, Share
+from trainless.bench.statistics import Evaluation
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,17 @@ class Answer:
     networks: int
     coverage: Share
     seeds: int
+
+    @classmethod
+    def of(cls, judged: tuple[Evaluation, Evaluation]) -> Answer:
+        """All statistics of a column."""
+        last, out = judged
+        return cls(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
+
+    @classmethod
+    def whole(cls, estimates: Mapping[str, Interval], networks: int, seeds: int) -> Answer:
+        """Estimates to which no failure belongs."""
+        return cls(estimates, estimates, networks, Share(networks, networks), seeds)
 
 
 class FigureSource(Protocol):

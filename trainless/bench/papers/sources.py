@@ -47,8 +47,7 @@ def _judged(library: ScoreLibrary, where: Where, task: str, column: ScoreColumn)
     if chosen.sum() < 2:
         raise Missing(f"fewer than two networks of {where.table} have both scores and {where.metric} of {task}")
     up = column.higher_is_better
-    last, out = evaluate(column.values[:, chosen], accuracy[chosen], higher_is_better=up, draws=where.draws)
-    return Answer(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
+    return Answer.of(evaluate(column.values[:, chosen], accuracy[chosen], higher_is_better=up, draws=where.draws))
 
 
 def _mean(answers: list[Answer]) -> Answer:
@@ -145,8 +144,7 @@ class Optimum:
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         values = library.table(where.table).column(where.task, where.metric, where.fidelity)
-        best = {"mean": Interval(float(np.nanmax(values)))}
-        return Answer(best, best, len(values), Share(len(values), len(values)), 1)
+        return Answer.whole({"mean": Interval(float(np.nanmax(values)))}, len(values), 1)
 
 
 @dataclass(frozen=True)
@@ -170,8 +168,7 @@ class Against:
         values, others = one.values.mean(axis=0), other.values.mean(axis=0)
         within = library.population(where.table, where.population)
         chosen = within & one.asked & other.asked & np.isfinite(others)
-        last, out = evaluate(values[chosen], others[chosen], draws=where.draws)
-        return Answer(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
+        return Answer.of(evaluate(values[chosen], others[chosen], draws=where.draws))
 
 
 @dataclass(frozen=True)
@@ -217,8 +214,7 @@ class TableSearch:
         worth = _worth(library, self, where.table, where.runs)
         found = worth[where.task][where.metric]
         estimates = _estimates(found["mean"], found["std"], where.runs)
-        size = len(library.table(where.table))
-        return Answer(estimates, estimates, size, Share(size, size), where.runs)
+        return Answer.whole(estimates, len(library.table(where.table)), where.runs)
 
 
 @functools.lru_cache(maxsize=64)
@@ -247,13 +243,17 @@ class Guided:
     """A search by proxies alone: a searcher is told stored scores, and its best arch is looked up.
 
     Args:
-        searcher: ``teg_reinforce`` is told one column per proxy, ``teg_evolution`` the sum of their ranks.
+        searcher: The search method.
         proxies: The proxies.
+        summed: Whether it is told the sum of their ranks, and not one column per proxy.
+        evaluations: How many networks one run scores.
         runs: How many runs; the paper does not say how many it made.
     """
 
     searcher: str
     proxies: tuple[str, ...]
+    summed: bool = False
+    evaluations: int = 500
     runs: int = 50
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
@@ -271,8 +271,7 @@ def _seconds(library: ScoreLibrary, what: Guided, table: str) -> Interval:
     for proxy in what.proxies:
         file = next(file for file, _ in library.stored(table) if proxy in file.proxies)
         ms += float(file.ms[file.proxies.index(proxy)])
-    evaluations = 500 if "reinforce" in what.searcher else 1256
-    return Interval(evaluations * ms / 1000)
+    return Interval(what.evaluations * ms / 1000)
 
 
 @functools.lru_cache(maxsize=32)
@@ -284,7 +283,7 @@ def _guided(library: ScoreLibrary, what: Guided, table: str) -> list[int]:
     if min(column.asked.mean() for column in columns.values()) < ENOUGH:
         raise Missing(f"a search needs the scores of at least {ENOUGH:.0%} of the networks of {table}")
     signed = {name: column.upward() for name, column in columns.items()}
-    if what.searcher != "teg_reinforce":
+    if what.summed:
         signed = {"rank": RankSum(what.proxies).combine(list(signed.values()))}
     rows = {rules.parse(text): row for row, text in enumerate(opened.archs)}
     return [_run(what.searcher, opened.space, seed, rows, signed) for seed in range(what.runs)]
@@ -329,9 +328,7 @@ class Forest:
             train, test = order[:TRAINED], order[TRAINED:]
             model = fit_forest(names, table[train], truth[train], seed=repeat)
             found.append(evaluate(model.predict(table[test]), truth[test], draws=0)[0].statistics)
-        joined = over_runs(found)
-        size = len(rows) - TRAINED
-        return Answer(joined, joined, size, Share(size, size), self.repeats)
+        return Answer.whole(over_runs(found), len(rows) - TRAINED, self.repeats)
 
     def _features(self, library: ScoreLibrary, where: Where) -> tuple[list[str], Floats, np.ndarray]:
         within = library.population(where.table, where.population)
@@ -392,8 +389,7 @@ class RidgeWeight:
         if self.proxy:
             place = self.proxies.index(self.proxy)
             estimates["weight"] = replace(_middle(spread[:, place]), value=weights[place])
-        whole = Share(self.networks, self.networks)
-        return Answer(estimates, estimates, self.networks, whole, len(spread))
+        return Answer.whole(estimates, self.networks, len(spread))
 
 
 @functools.lru_cache(maxsize=16)

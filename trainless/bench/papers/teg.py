@@ -42,7 +42,8 @@ _SOURCES: dict[str, FigureSource] = {
     ),
     "optimum": Optimum(),
     **{name: TableSearch(name) for name in ("reinforce", "evolution")},
-    **{name: Guided(name, ALL) for name in ("teg_reinforce", "teg_evolution")},
+    "teg_reinforce": Guided("teg_reinforce", ALL),
+    "teg_evolution": Guided("teg_evolution", ALL, summed=True, evaluations=1256),
 }
 _SIGNAL = "12 epochs as signal within 12,000 s; the paper's signal is one epoch"
 _QUOTED = """

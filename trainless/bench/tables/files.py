@@ -127,7 +127,7 @@ def read_columns(file: Path, text: Collection[str] = ()) -> FileColumns:
 def _read_columns(file: Path, text: Collection[str]) -> FileColumns:
     numbers: dict[str, list[Floats]] = {}
     strings: dict[str, list[str]] = {}
-    with _opened(file, "r") as stream:
+    with open_text(file) as stream:
         reader = csv.reader(stream)
         header = next(reader, [])
         while rows := list(itertools.islice(reader, _ROWS)):
@@ -144,8 +144,8 @@ def _read_columns(file: Path, text: Collection[str]) -> FileColumns:
     return FileColumns(file.name, joined, {name: tuple(values) for name, values in strings.items()})
 
 
-def _opened(file: Path, mode: Literal["r", "w"]) -> TextIO:
-    """A text file, compressed by gzip if its name ends in ``.gz``."""
+def open_text(file: Path, mode: Literal["r", "w"] = "r") -> TextIO:
+    """Open a text file, compressed by gzip if its name ends in ``.gz``."""
     if file.suffix == ".gz":
         return cast(TextIO, gzip.open(file, "rt" if mode == "r" else "wt", newline=""))
     return file.open(mode, newline="")
@@ -165,7 +165,7 @@ def _numbers(file: Path, name: str, values: Iterable[str]) -> Floats:
 
 def write_columns(file: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Path:
     """Write a CSV file that ``read_columns`` reads, and its line in ``SHA256SUMS`` where its folder keeps one."""
-    with replacing(file) as beside, _opened(beside, "w") as stream:
+    with replacing(file) as beside, open_text(beside, "w") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)
         writer.writerows(rows)
