@@ -15,10 +15,10 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_json
 from trainless.core.scores import Record, Scores
-from trainless.designs.candidates import CHOICE, Winner, later_members, promising, values_of
+from trainless.designs.candidates import Winner, later_members, promising, values_of
 from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
-from trainless.designs.stored import LATE
+from trainless.designs.run import CHOICE, LATE
 from trainless.designs.training import TrainedMembers
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import VERSION, Member, member_folder, member_of

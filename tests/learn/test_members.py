@@ -22,7 +22,6 @@ from trainless.learn.members import (
     Member,
     build,
     finish_member,
-    healthy,
     load_member,
     member_folder,
     member_of,
@@ -114,7 +113,7 @@ def test_member_remembers_status_and_history(digits: Task, tmp_path: Path) -> No
     again, read, task = load_member(tmp_path)
     assert again == member
     assert read.history == trained.history
-    assert healthy([trained, read]) == ([trained], {1: "diverged: so it goes"})
+    assert (trained.failed, read.failed, read.status) == (False, True, "diverged: so it goes")
     assert task.target == digits.target
     assert task.fingerprint == digits.fingerprint
 

@@ -13,14 +13,13 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
 from trainless.core.scores import Scores, merge
-from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.designs.planning import Trial, scored_samples
-from trainless.designs.settings import DesignSettings
+from trainless.designs.run import CHOICE, DesignRun
 from trainless.designs.training import TrainedMembers
 from trainless.learn.members import VERSION, history_of, member_folder, read_document
 from trainless.rankings import Ranking, learn
-from trainless.runs.folder import RESULT
+from trainless.runs.folder import RESULT, SEARCHES
 from trainless.runs.leaderboard import Place
 from trainless.runs.search import Found, search
 from trainless.runs.settings import ExecutionSettings, SearchCallbacks, SearchSettings, Watch
@@ -31,7 +30,6 @@ from trainless.spaces.protocol import Space
 
 RUNNERS = 50  # architectures that are remembered of each search
 LEARNED = "learned"  # where a member comes from that was chosen by the first ones
-CHOICE = "learned.json"  # the later members, once they are chosen
 
 
 @dataclass(frozen=True)
@@ -57,22 +55,13 @@ class Winner:
     own: Arch
 
 
-def run_search(
-    folder: Path, task: Task, space: Space, trial: Trial, settings: DesignSettings, measured: Watch
-) -> Winner:
+def run_search(run: DesignRun, space: Space, trial: Trial, measured: Watch) -> Winner:
     """Run a search to its end in a folder of its own, or read what it came to; killed, it is resumed.
 
     Its winner is the first of its leaderboard: the best by the ranking of everything that it looked at, its own
     choice included. TEACUP's program takes the best of the history too, its paper what the policy came to.
-
-    Args:
-        folder: The search's folder.
-        task: The data.
-        space: The space.
-        trial: Which search.
-        settings: The design's.
-        measured: Called whenever anything was measured.
     """
+    folder, task, settings = run.folder / SEARCHES / trial.name, run.task, run.settings
     if not (folder / RESULT).exists():
         own = SearchSettings(
             searcher_args=trial.arguments,
@@ -80,7 +69,7 @@ def run_search(
             init=settings.init,
             batch=scored_samples(task),
             ahead=1,
-            name=f"{folder.parents[1].resolve().name}/{trial.name}",
+            name=f"{run.folder.resolve().name}/{trial.name}",
             **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
         )
         found = search(

@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.files import replacing
+from trainless.core.files import replacing, strict, write_json
 from trainless.core.seeds import one_thread
-from trainless.core.task import Task
 from trainless.core.types import Json
 from trainless.designs.candidates import Winner
 from trainless.designs.holdout import Holdout
 from trainless.designs.planning import DesignPlan
-from trainless.designs.settings import DesignSettings
+from trainless.designs.run import DesignRun
 from trainless.designs.training import TrainedMembers
 from trainless.designs.verdict import single_verdict, verdict
 from trainless.learn.members import VERSION, history_of, load_member, member_folder
 from trainless.learn.predictor import Predictor, calibrate, run_part, save_predictor
-from trainless.runs.folder import PREDICTIONS
-from trainless.spaces.protocol import Space
+from trainless.runs.folder import PREDICTIONS, SUMMARY
 
 BASELINE = "single"  # how the names of members of one architecture begin, and where they come from
 
 
-def join(
-    folder: Path,
-    task: Task,
-    settings: DesignSettings,
-    holdout: Holdout,
-    trained: TrainedMembers,
-    chosen: Space | None = None,
-) -> Predictor:
-    """Make an ensemble of the members that are of use, calibrate it on the holdout and write it down.
+def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> Predictor:
+    """Make an ensemble of the members that are of use and calibrate it on the holdout.
 
-    Args:
-        folder: The run folder.
-        task: The data.
-        settings: What is promised.
-        holdout: The samples that chose nothing.
-        trained: The members.
-        chosen: The space, where it is not a registered one.
+    Writes ``ensemble.json`` and ``drift.safetensors``.
     """
+    run.progress("calibrating", 0, 1, "")
     names = names_of(trained)
     if not names:
         reason = next(iter(trained.left_out.values()), "none was trained")
         raise InputError(f"no member of the ensemble is of use ({reason}): look at the data, or give it more time")
-    places = [trained.folders[name] for name in names]
+    settings, places = run.settings, [trained.folders[name] for name in names]
     with one_thread():
         predictor = calibrate(
-            tuple(load_member(member_folder(folder, place), chosen)[1].net for place in places),
+            tuple(load_member(member_folder(run.folder, place), run.chosen)[1].net for place in places),
             np.full(len(names), 1 / len(names)),
-            task,
+            run.task,
             holdout.calibration,
             coverage=settings.coverage,
             by_class=settings.by_class,
@@ -62,7 +47,7 @@ def join(
             seed=settings.seed,
             device=settings.device,
         )
-    save_predictor(folder, predictor, places)
+    save_predictor(run.folder, predictor, places)
     return predictor
 
 
@@ -72,24 +57,9 @@ def names_of(trained: TrainedMembers, *, baseline: bool = False) -> list[str]:
     return [name for name in wanted if name in trained.folders]
 
 
-def judge(
-    folder: Path,
-    task: Task,
-    settings: DesignSettings,
-    predictor: Predictor,
-    trained: TrainedMembers,
-    chosen: Space | None = None,
-) -> Json | None:
-    """The verdict on the test part, whose predictions are written down; None where there is no test part.
-
-    Args:
-        folder: The run folder.
-        task: The data.
-        settings: The device.
-        predictor: The ensemble.
-        trained: Its members, and those of one architecture to compare with.
-        chosen: The space, where it is not a registered one.
-    """
+def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers) -> Json | None:
+    """The verdict on the test part, None where there is none; writes ``predictions.npz``, what was said of it."""
+    folder, task, settings = run.folder, run.task, run.settings
     if task.test is None or not len(task.test):
         return None
     with one_thread():
@@ -98,7 +68,7 @@ def judge(
         arrays: dict[str, Any] = {name: value for name, value in vars(said).items() if value is not None}
         if single := names_of(trained, baseline=True):
             places = [member_folder(folder, trained.folders[name]) for name in single]
-            nets = tuple(load_member(place, chosen)[1].net for place in places)
+            nets = tuple(load_member(place, run.chosen)[1].net for place in places)
             alone = Predictor(task, nets, np.full(len(single), 1 / len(single)))
             arrays["single"] = run_part(alone, task, "test", settings.device)[0]
             judged["single"] = single_verdict(arrays["single"], task)
@@ -107,31 +77,21 @@ def judge(
     return judged
 
 
-def summary_of(
-    folder: Path,
-    task: Task,
+def summarise(
+    run: DesignRun,
     plan: DesignPlan,
     holdout: Holdout,
     winners: Sequence[Winner],
     trained: TrainedMembers,
     judged: Json | None,
-) -> Json:
-    """Everything that a design came to, as plain data.
-
-    Args:
-        folder: The run folder.
-        task: The data.
-        plan: What was planned.
-        holdout: The samples that chose nothing.
-        winners: What the searches came to.
-        trained: What training came to.
-        judged: The verdict on the test part.
-    """
+) -> None:
+    """Sum up everything that a design came to; writes ``summary.json``, which says that it is finished."""
+    folder, task = run.folder, run.task
     histories = {name: history_of(member_folder(folder, place)) for name, place in trained.folders.items()}
     training = {name: sum(epoch.seconds for epoch in history) for name, history in histories.items()}
     evaluations = sum(winner.evaluations for winner in winners)
     parts = {"train": task.train, "valid": task.valid, "test": task.test}
-    return {
+    summary = {
         "version": VERSION,
         "task": {
             "name": task.name,
@@ -180,3 +140,5 @@ def summary_of(
             "training_instead_seconds": evaluations * float(np.mean(list(training.values()))),
         },
     }
+    write_json(folder / SUMMARY, strict(summary))
+    run.progress("calibrating", 1, 1, "")

@@ -1,4 +1,4 @@
-"""The story of a design, from data to an ensemble that knows when it does not know.
+"""``design``: the story of a design, from data to an ensemble that knows when it does not know.
 
 Load the data and look at them, plan the numbers, search, train what was found, join the members, judge them on the test
 part and report. Every stage writes what it came to into the run folder the moment it exists, and finds it there when
@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
-from trainless.core.files import strict, write_json
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.designs.candidates import (
@@ -32,11 +30,11 @@ from trainless.designs.candidates import (
     run_search,
     values_of,
 )
-from trainless.designs.ensemble import BASELINE, join, judge, summary_of
+from trainless.designs.ensemble import BASELINE, join, judge, summarise
 from trainless.designs.holdout import Holdout, hold_back
 from trainless.designs.planning import DesignPlan, Trial, ladder_of, plan_of, settle
+from trainless.designs.run import LATE, DesignRun, Progress, stored, write_settings
 from trainless.designs.settings import DesignSettings
-from trainless.designs.stored import LATE, StoredDesign
 from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
@@ -44,21 +42,16 @@ from trainless.learn.members import Member, of_architectures, of_initialisations
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
 from trainless.report.report import write_report
-from trainless.runs.folder import CONFIGURATION, REPORT, SEARCHES, SUMMARY, locked, open_folder
+from trainless.runs.folder import REPORT, SUMMARY, locked
 from trainless.runs.loop import Loop
 from trainless.searchers.stopping import Budget
-from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
-from trainless.store import store_at
 from trainless.tasks import task as named_task
 
 TIMED = 3  # architectures that are timed after the searches
 OVERTIME = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
 SEEDS, BASELINE_SEEDS = 10_000, 5_000
 DEFAULTS = DesignSettings()
-
-Progress = Callable[[str, float, float, str], None]
-"""Called with a stage, how much of it is done, of how much, and a detail."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,34 +67,6 @@ class Designed:
     folder: Path
     predictor: Predictor
     summary: Mapping[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class DesignRun:
-    """A design under way: what every stage is given.
-
-    Args:
-        folder: The run folder.
-        task: The data.
-        settings: What was asked for, with the preset's values.
-        ladder: The spaces to choose a width from, the thinnest first.
-        started: When the time budget began.
-        progress: Told how far it is.
-        keep: Called when there is something that another machine could resume from.
-    """
-
-    folder: Path
-    task: Task
-    settings: DesignSettings
-    ladder: list[Space]
-    started: float
-    progress: Progress
-    keep: Callable[[], None] = lambda: None
-
-    @property
-    def chosen(self) -> Space | None:
-        """The space, where it is not a registered one."""
-        return None if self.settings.space in spaces else self.ladder[0]
 
 
 def design(
@@ -149,17 +114,18 @@ def design(
     with locked(run.folder):
         fresh = write_settings(run)
         if not (run.folder / SUMMARY).exists():
-            with _stored(run, fresh) as run:
+            with stored(run, fresh) as run:
                 plan = plan_numbers(run)
                 winners = search_candidates(run, plan)
                 elapsed = _elapsed(run, plan, winners)
-                plan, holdout = settle_numbers(run, plan, winners, elapsed)
+                holdout = hold_back(task, plan.recipe, asked.seed, choosing=asked.learn)
+                plan = settle_numbers(run, plan, holdout, winners, elapsed)
                 trained = train_found(run, plan, holdout, winners, elapsed)
-                conclude(run, plan, holdout, winners, trained)
-        if report and not (run.folder / REPORT).exists():
-            progress("reporting", 0, 1, "")
-            write_report(run.folder, task, run.chosen)
-            progress("reporting", 1, 1, "")
+                predictor = join(run, holdout, trained)
+                judged = judge(run, predictor, trained)
+                summarise(run, plan, holdout, winners, trained, judged)
+        if report:
+            make_report(run)
         return designed(run.folder, run.chosen)
 
 
@@ -208,43 +174,10 @@ def look(task: Task, settings: DesignSettings) -> list[Space]:
     return ladder
 
 
-def write_settings(run: DesignRun) -> bool:
-    """Write ``run.json``, or compare it where the run is resumed; say whether it is new.
-
-    Raises:
-        InputError: The folder holds another run.
-    """
-    fresh = not (run.folder / CONFIGURATION).exists()
-    task = {"name": run.task.name, "fingerprint": run.task.fingerprint}
-    asked = {"verb": "design", "task": task, **run.settings.described()}
-    open_folder(run.folder, asked, {"seconds": run.settings.seconds})
-    return fresh
-
-
-@contextmanager
-def _stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
-    """The run with what a store has of it, and with a place there for what comes."""
-    if not run.settings.store:
-        yield run
-        return
-    with store_at(run.settings.store) as store:
-        stored = StoredDesign(store, run.folder)
-        with stored.held():
-            try:
-                stored.fetch()
-            except InputError:
-                if fresh:
-                    (run.folder / CONFIGURATION).unlink()
-                raise
-            stored.keep()
-            yield replace(run, keep=stored.keep)
-            stored.keep()
-
-
 def plan_numbers(run: DesignRun) -> DesignPlan:
     """Plan searches, width, members and epochs; writes ``plan.json``."""
     run.progress("planning", 0, 1, "")
-    plan = plan_of(run.folder, run.settings, run.task, run.ladder, clock.monotonic() - run.started)
+    plan = plan_of(run, clock.monotonic() - run.started)
     run.keep()
     run.progress("planning", 1, 1, "; ".join(plan.notes))
     return plan
@@ -260,8 +193,7 @@ def search_candidates(run: DesignRun, plan: DesignPlan) -> list[Winner]:
             share = told / trial.evaluations if trial.evaluations else 1 - 1 / (1 + told / 50)
             run.progress("searching", len(winners) + min(1.0, share), total, f"{trial.name}: {told} evaluations")
 
-        place = run.folder / SEARCHES / trial.name
-        return run_search(place, run.task, plan.space, trial, run.settings, measured)
+        return run_search(run, plan.space, trial, measured)
 
     run.progress("searching", 0, total, "")
     for trial in plan.searches:
@@ -278,14 +210,13 @@ def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callabl
 
 
 def settle_numbers(
-    run: DesignRun, plan: DesignPlan, winners: list[Winner], elapsed: Callable[[], float]
-) -> tuple[DesignPlan, Holdout]:
-    """Divide the validation part, and plan members and epochs from the time that is left; writes ``plan.json``."""
-    holdout = hold_back(run.task, plan.recipe, run.settings.seed, choosing=run.settings.learn)
+    run: DesignRun, plan: DesignPlan, holdout: Holdout, winners: list[Winner], elapsed: Callable[[], float]
+) -> DesignPlan:
+    """Plan members and epochs again from the time that is left, with a time budget; writes ``plan.json``."""
     few = [arch for _, arch in architectures(winners, plan.space, TIMED, distinct=run.settings.distinct)]
-    plan = settle(run.folder, plan, run.settings, holdout.task, few, elapsed)
+    plan = settle(run, plan, holdout.task, few, elapsed)
     run.keep()
-    return plan, holdout
+    return plan
 
 
 def train_found(
@@ -315,19 +246,12 @@ def train_found(
     return replace(trained, origins=origins)
 
 
-def conclude(
-    run: DesignRun, plan: DesignPlan, holdout: Holdout, winners: list[Winner], trained: TrainedMembers
-) -> None:
-    """Join the members, judge them on the test part and sum up.
-
-    Writes ``ensemble.json`` and ``drift.safetensors``, ``predictions.npz``, and ``summary.json``, which comes last.
-    """
-    run.progress("calibrating", 0, 1, "")
-    predictor = join(run.folder, run.task, run.settings, holdout, trained, run.chosen)
-    judged = judge(run.folder, run.task, run.settings, predictor, trained, run.chosen)
-    summary = summary_of(run.folder, run.task, plan, holdout, winners, trained, judged)
-    write_json(run.folder / SUMMARY, strict(summary))
-    run.progress("calibrating", 1, 1, "")
+def make_report(run: DesignRun) -> None:
+    """Write ``report.html``, and the few samples that it shows to ``shown.npz``."""
+    if not (run.folder / REPORT).exists():
+        run.progress("reporting", 0, 1, "")
+        write_report(run.folder, run.task, run.chosen)
+        run.progress("reporting", 1, 1, "")
 
 
 def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]]) -> dict[str, Member]:

@@ -26,6 +26,7 @@ from trainless.designs.budget import (
     training_numbers,
 )
 from trainless.designs.holdout import hold_back
+from trainless.designs.run import DesignRun
 from trainless.designs.settings import DesignSettings
 from trainless.learn.members import VERSION, read_document
 from trainless.learn.recipe import Recipe, recipe_for
@@ -92,19 +93,17 @@ def ladder_of(settings: DesignSettings) -> list[Space]:
     return [named_space(name, channels=channels, cells=cells) for channels, cells in settings.rungs]
 
 
-def plan_of(folder: Path, settings: DesignSettings, task: Task, ladder: list[Space], spent: float = 0.0) -> DesignPlan:
+def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
     """The plan that is there, or a new one that is written down.
 
     Without a time budget everything follows from the settings and the data, and two runs are the same. With one, the
     pilot decides, so that two runs may have other numbers; a resumed run keeps its own.
 
     Args:
-        folder: The run folder.
-        settings: What was asked for.
-        task: The data.
-        ladder: The spaces to choose from, the thinnest first.
+        run: The design.
         spent: Seconds of the budget that are gone already.
     """
+    folder, settings, task, ladder = run.folder, run.settings, run.task, run.ladder
     if (folder / PLAN).exists():
         return _read(folder / PLAN, ladder)
     recipe = recipe_of(settings, task)
@@ -118,24 +117,17 @@ def plan_of(folder: Path, settings: DesignSettings, task: Task, ladder: list[Spa
     return plan
 
 
-def settle(
-    folder: Path,
-    plan: DesignPlan,
-    settings: DesignSettings,
-    task: Task,
-    archs: list[Arch],
-    elapsed: Callable[[], float],
-) -> DesignPlan:
+def settle(run: DesignRun, plan: DesignPlan, task: Task, archs: list[Arch], elapsed: Callable[[], float]) -> DesignPlan:
     """Plan members and epochs again from the time that is left and the architectures that were found.
 
     Args:
-        folder: The run folder.
+        run: The design.
         plan: The plan as it was before the searches.
-        settings: What was asked for.
         task: The data as training sees them.
         archs: A few of those that were found.
         elapsed: Seconds that the run has taken so far.
     """
+    settings = run.settings
     if plan.settled or settings.seconds is None:
         return plan
     most = recipe_of(settings, task).epochs
@@ -152,7 +144,7 @@ def settle(
         pilot={**(plan.pilot or {}), "training": {"epoch": seconds, "left": left, "expected": expected}},
         settled=True,
     )
-    write_json(folder / PLAN, settled.to_json())
+    write_json(run.folder / PLAN, settled.to_json())
     return settled
 
 

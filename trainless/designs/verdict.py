@@ -14,7 +14,7 @@ from trainless.core.types import Floats, Json
 from trainless.learn.calibration import calibration_error
 from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
-from trainless.learn.ensemble import ConfidenceCurve, average, confidence_curve
+from trainless.learn.ensemble import average, confidence_curve
 from trainless.learn.metrics import MetricValue, clopper_pearson, evaluate
 from trainless.learn.predictor import Prediction, Predictor, doubt
 
@@ -40,13 +40,14 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
     """
     y = np.asarray(task.part("test").y)
     members = [evaluate(task.target, y, member, draws=0) for member in said.members]
-    main = next(iter(members[0]))
     found: Json = {
         "samples": len(y),
         "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task)),
         "members": {name: [member[name].value for member in members] for name in members[0]},
-        "by_searcher": _by_searcher(said.members, groups, task, y),
-        "main": main,
+        "by_searcher": {
+            group: _together(said.members[[name == group for name in groups]], task) for group in dict.fromkeys(groups)
+        },
+        "main": next(iter(members[0])),
     }
     found["members_mean"] = {name: float(np.mean(values)) for name, values in found["members"].items()}
     if said.drift is not None and predictor.drift is not None:
@@ -56,19 +57,17 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
     return dict(strict(found))
 
 
-def _by_searcher(members: Floats, groups: Sequence[str], task: Task, y: npt.NDArray[Any]) -> Json:
-    """Each method's own ensemble beside the mean of its members (TEACUP, table 1)."""
-    found: Json = {}
-    for group in dict.fromkeys(groups):
-        own = members[[name == group for name in groups]]
-        single = [evaluate(task.target, y, member, draws=0) for member in own]
-        found[group] = {
-            "size": len(own),
-            "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
-            "members_deviation": {name: float(np.std([one[name].value for one in single])) for name in single[0]},
-            "ensemble": evaluate(task.target, y, average(own), draws=draws_for(task)),
-        }
-    return found
+def _together(members: Floats, task: Task) -> Json:
+    """An ensemble of some members beside the mean of them (TEACUP, table 1)."""
+    y = np.asarray(task.part("test").y)
+    single = [evaluate(task.target, y, member, draws=0) for member in members]
+    values = {name: [one[name].value for one in single] for name in single[0]}
+    return {
+        "size": len(members),
+        "members_mean": {name: float(np.mean(each)) for name, each in values.items()},
+        "members_deviation": {name: float(np.std(each)) for name, each in values.items()},
+        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task)),
+    }
 
 
 def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json:
@@ -77,7 +76,7 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         "temperature": predictor.temperature,
         "calibration_error": calibration_error(said.mean, y),
         "calibration_error_raw": calibration_error(raw, y),
-        "confidence_curve": curve_json(confidence_curve(said.members, y)),
+        "confidence_curve": confidence_curve(said.members, y),
     }
     if said.sets is not None and predictor.sets is not None:
         covered = int(said.sets[np.arange(len(y)), y].sum())
@@ -109,20 +108,9 @@ def _values(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json
     }
 
 
-def curve_json(curve: ConfidenceCurve) -> Json:
-    """A confidence curve as plain data."""
-    return {"shares": curve.shares, "accuracy": curve.accuracy, "area": curve.area}
-
-
 def single_verdict(members: Floats, task: Task) -> Json:
     """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
-    y: npt.NDArray[Any] = np.asarray(task.part("test").y)
-    single = [evaluate(task.target, y, member, draws=0) for member in members]
-    found: Json = {
-        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task)),
-        "members_mean": {name: float(np.mean([one[name].value for one in single])) for name in single[0]},
-        "size": len(members),
-    }
+    found = _together(members, task)
     if task.target.kind != "regression":
-        found["confidence_curve"] = curve_json(confidence_curve(members, y))
+        found["confidence_curve"] = confidence_curve(members, np.asarray(task.part("test").y))
     return dict(strict(found))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import InputError
+from trainless.core.files import replacing
 from trainless.learn.predictor import Prediction, Predictor
 
 OPSET = 18
@@ -24,7 +25,7 @@ TOLERANCE = 1e-4  # between float32 sums of different programs
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
-class Graph(nn.Module):
+class EnsembleGraph(nn.Module):
     """An ensemble as one module: raw inputs in, what a :class:`Prediction` holds out, as tensors.
 
     Members run in float32, everything after their outputs in float64, as in :class:`Predictor`.
@@ -109,7 +110,7 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
     """Write an ensemble as one ONNX file with a dynamic batch, and check it against PyTorch with onnxruntime.
 
     The graph takes raw inputs ``inputs`` in float32 and normalises them as training did. Its outputs are those of
-    :class:`Graph`; the drift warning, which compares with the training data, is not among them.
+    :class:`EnsembleGraph`; the drift warning, which compares with the training data, is not among them.
 
     Args:
         predictor: The ensemble.
@@ -123,32 +124,26 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
         InputError: A package of the extra is missing, or the graph does not give what PyTorch gives.
     """
     _require()
-    graph = Graph(predictor).eval()
+    graph = EnsembleGraph(predictor).eval()
     random = np.random.default_rng(seed)
     example = _inputs(predictor, 3, random)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    with _quiet(), torch.no_grad():
-        torch.onnx.export(
-            graph,
-            (torch.from_numpy(example),),
-            str(part),
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-            optimize=True,
-            opset_version=OPSET,
-            input_names=["inputs"],
-            output_names=graph.names,
-            dynamic_shapes={"inputs": {0: torch.export.Dim("batch", min=1)}},
-        )
-    try:
+    with replacing(path) as beside:
+        with _quiet(), torch.no_grad():
+            torch.onnx.export(
+                graph,
+                (torch.from_numpy(example),),
+                str(beside),
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+                optimize=True,
+                opset_version=OPSET,
+                input_names=["inputs"],
+                output_names=graph.names,
+                dynamic_shapes={"inputs": {0: torch.export.Dim("batch", min=1)}},
+            )
         for size in (1, 5):
-            check(predictor, part, _inputs(predictor, size, random))
-    except InputError:
-        part.unlink(missing_ok=True)
-        raise
-    part.replace(path)
+            check(predictor, beside, _inputs(predictor, size, random))
     return graph.names
 
 

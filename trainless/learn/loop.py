@@ -7,7 +7,7 @@ import math
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from trainless.core.files import to_json
-from trainless.core.seeds import seed_torch
+from trainless.core.seeds import seed_torch, seeded
 from trainless.core.task import Task
 from trainless.learn.acceleration import GraphedStep, Precision, Step, in_layout, precision_for
 from trainless.learn.batches import EPOCH, Feed, augment, class_weights, outputs, shuffled, weighted_mean
@@ -84,7 +84,7 @@ def train(
         ('ok', 1)
     """
     place = torch.device(device)
-    with _undisturbed(place):
+    with seeded(seed, place), _deterministic(place):
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and checkpoint.exists():
             load_checkpoint(checkpoint, loop.state, loop.identity)
@@ -232,13 +232,8 @@ def _seed_step(source: torch.Generator, seed: int, epoch: int, step: int) -> Non
     seed_torch(number, source.device)
 
 
-@contextmanager
-def _undisturbed(device: torch.device) -> Iterator[None]:
-    """Leave the caller's random state and cudnn flags as they were."""
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        if device.type != "cuda":
-            yield
-            return
-        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=True):
-            yield
+def _deterministic(device: torch.device) -> AbstractContextManager[None]:
+    """Let convolutions on a GPU use deterministic algorithms alone."""
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,6 @@ def train_member(
         interval=interval,
         report=report,
     )
-
-
-def healthy(trained: Sequence[Trained]) -> tuple[list[Trained], dict[int, str]]:
-    """Those that can be averaged, and why the others cannot, by their number."""
-    failures = {number: one.status for number, one in enumerate(trained) if one.failed}
-    return [one for one in trained if not one.failed], failures
 
 
 def member_folder(folder: Path, name: str) -> Path:

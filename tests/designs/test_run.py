@@ -9,9 +9,9 @@ import pytest
 
 from tests.designs.tiny import blobs, small
 from trainless.core.errors import InputError
-from trainless.designs import stored
+from trainless.designs import run
 from trainless.designs.pipeline import design
-from trainless.designs.stored import StoredDesign
+from trainless.designs.run import StoredDesign
 from trainless.store import store_at
 
 
@@ -63,7 +63,7 @@ def test_trained_members_travel(place: str, tmp_path: Path) -> None:
 def test_what_is_too_large_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stored, "MOST", 100)
+    monkeypatch.setattr(run, "MOST", 100)
     store = str(tmp_path / "shared.sqlite")
     designed(tmp_path / "one" / "run", store)
     assert len([line for line in caplog.messages if "is too large for the store" in line]) == 3

@@ -1,32 +1,102 @@
-"""A design in a store, so that another machine can resume it and trains nothing again.
+"""A design under way: its folder, its settings, and what a store keeps of it, so that another machine can resume it.
 
-Its searches are runs of their own there. Beside them go the configuration, the plan, the mark that the time is used up,
-the choice of later members, and every trained member as its safetensors and JSON; checkpoints of trainings that are
-under way stay where they are. A member is in the store as soon as it is trained, its JSON last, so that what has one is
-complete.
+A design's searches are runs of their own in a store. Beside them go the configuration, the plan, the mark that the time
+is used up, the choice of later members, and every trained member as its safetensors and JSON; checkpoints of trainings
+that are under way stay where they are. A member is in the store as soon as it is trained, its JSON last, so that what
+has one is complete.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.task import Task
 from trainless.core.types import Json
-from trainless.designs.candidates import CHOICE
+from trainless.designs.settings import DesignSettings
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
-from trainless.runs.folder import CONFIGURATION, PLAN, read_configuration
+from trainless.runs.folder import CONFIGURATION, PLAN, open_folder, read_configuration
 from trainless.runs.stored import settings_of
-from trainless.store import SqlStore
+from trainless.spaces import registry as spaces
+from trainless.spaces.protocol import Space
+from trainless.store import SqlStore, store_at
 from trainless.store.claims import log
 
+CHOICE = "learned.json"  # the later members, once they are chosen by the first ones
 LATE = "late"  # a file that says that no further member is begun
 ONCE = (LATE, CHOICE)  # files that are written once
 MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
 _MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
+
+Progress = Callable[[str, float, float, str], None]
+"""Called with a stage, how much of it is done, of how much, and a detail."""
+
+
+@dataclass(frozen=True, eq=False)
+class DesignRun:
+    """A design under way: what every stage is given.
+
+    Args:
+        folder: The run folder.
+        task: The data.
+        settings: What was asked for, with the preset's values.
+        ladder: The spaces to choose a width from, the thinnest first.
+        started: When the time budget began.
+        progress: Told how far it is.
+        keep: Called when there is something that another machine could resume from.
+    """
+
+    folder: Path
+    task: Task
+    settings: DesignSettings
+    ladder: list[Space]
+    started: float
+    progress: Progress
+    keep: Callable[[], None] = lambda: None
+
+    @property
+    def chosen(self) -> Space | None:
+        """The space, where it is not a registered one."""
+        return None if self.settings.space in spaces else self.ladder[0]
+
+
+def write_settings(run: DesignRun) -> bool:
+    """Write ``run.json``, or compare it where the run is resumed; say whether it is new.
+
+    Raises:
+        InputError: The folder holds another run.
+    """
+    fresh = not (run.folder / CONFIGURATION).exists()
+    task = {"name": run.task.name, "fingerprint": run.task.fingerprint}
+    asked = {"verb": "design", "task": task, **run.settings.described()}
+    open_folder(run.folder, asked, {"seconds": run.settings.seconds})
+    return fresh
+
+
+@contextmanager
+def stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
+    """The run with what a store has of it, and with a place there for what comes."""
+    if not run.settings.store:
+        yield run
+        return
+    with store_at(run.settings.store) as store:
+        kept = StoredDesign(store, run.folder)
+        with kept.held():
+            try:
+                kept.fetch()
+            except InputError:
+                if fresh:
+                    (run.folder / CONFIGURATION).unlink()
+                raise
+            kept.keep()
+            yield replace(run, keep=kept.keep)
+            kept.keep()
 
 
 class StoredDesign:
