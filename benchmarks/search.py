@@ -27,7 +27,7 @@ from trainless.execution.limits import keep_warm
 from trainless.runs.loop import Loop
 from trainless.runs.search import search
 from trainless.runs.settings import SearchCallbacks, SearchSettings
-from trainless.scoring.measures import ByFunction, ByProxies, Outcome
+from trainless.scoring.measures import ByFunction, ByProxies, Measure, Outcome
 from trainless.scoring.request import select
 from trainless.searchers import registry
 from trainless.searchers.searcher import Told
@@ -40,7 +40,7 @@ PUBLISHED_LIMIT = 450e6
 ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution")
 
 
-class Stopwatch:
+class Stopwatch(Measure):
     """A measure, and the time spent in it."""
 
     def __init__(self, inner: ByProxies) -> None:
@@ -58,16 +58,13 @@ class Stopwatch:
         self.inner.close()
 
 
-class Instant:
+class Instant(Measure):
     """A measure that costs nothing, so that a search is all overhead."""
 
     higher_is_better = {"value": True}  # noqa: RUF012
 
     def __call__(self, proposal: Proposal) -> Outcome:
         return Outcome({"value": float(sum(proposal.arch))})
-
-    def close(self) -> None:
-        pass
 
 
 def mobilenet(searcher: str, evaluations: int, proxy: str, size: int, batch: int) -> dict[str, float]:

@@ -10,7 +10,8 @@ from tests.execution.hostile import Hostile, Sum
 from tests.execution.own import work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.execution.engine import Engine, Executor, InProcess, Job
+from trainless.execution import registry
+from trainless.execution.engine import Engine, Executor, InProcess, Job, executor_for
 from trainless.execution.local import Processes
 from trainless.runs.loop import Loop, Step, drive
 from trainless.runs.signals import signal_for
@@ -116,3 +117,20 @@ def test_searchers_of_batches_take_the_serial_path_however_many_workers(searcher
     serial = path(InProcess(Sum()), 1)
     assert len(serial) == 60
     assert path(Clockwork(4, seed=2), 8) == serial
+
+
+def test_a_registered_executor_is_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere(Processes[Proposal, Outcome]):
+        takes_address = True
+
+    monkeypatch.setitem(registry._entries, "elsewhere", Elsewhere)
+    with pytest.raises(InputError, match="expected elsewhere or local or ray"):
+        Engine("spark")
+    with pytest.raises(InputError, match="without engine='elsewhere' or 'ray': it is that of a cluster"):
+        Engine(address="here:1")
+    executor = executor_for(Sum(), Engine("elsewhere", address="here:1"))
+    try:
+        assert isinstance(executor, Elsewhere)
+        assert work(executor, [(1, 2)])[1, 2].values == {"sum": 3.0}
+    finally:
+        executor.close()

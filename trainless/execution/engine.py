@@ -64,7 +64,7 @@ class Executor(Protocol[P, R_co]):
 
     @property
     def slots(self) -> int:
-        """How many jobs it works on at a time."""
+        """The number of jobs that it works on at a time."""
         ...
 
     def submit(self, job: Job[P]) -> None:

@@ -1,4 +1,4 @@
-"""How much memory one worker may take: the system refuses more, and the coordinator looks where it does not.
+"""The memory limit of a worker: the system refuses more, and the coordinator looks where it does not.
 
 A refusal is an ordinary error inside the worker, which survives it. The system counts what a process has asked for;
 with a GPU that says nothing, because its driver reserves far more than it uses, so there only what is really in use

@@ -22,7 +22,7 @@ STRAY = "its worker answered for a job that it did not have"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker says.
+    """A worker's message to the pool.
 
     Args:
         id: The job that it is of; None to say that the worker is ready.

@@ -83,7 +83,7 @@ class Cluster(Pool[Actor[P], P, R]):
             ) from error
 
     def _shares(self) -> dict[str, Any]:
-        """What Ray gives each worker."""
+        """The resources that Ray gives each worker."""
         options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
         there = self._ray.cluster_resources()
         if self._engine.gpu:

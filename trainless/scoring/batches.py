@@ -47,7 +47,7 @@ class BatchSource:
 
     @property
     def layout(self) -> MemoryLayout:
-        """How images should lie in memory: as they do where they are given, else as a processor is fastest with."""
+        """The memory layout of images: their own where they are given, else that which a processor is fastest with."""
         drawn = self.given is None and self.device.type == "cpu"
         return "channels_last" if drawn and self.task.dims == 2 else "given"
 
@@ -58,7 +58,7 @@ class BatchSource:
 
     @property
     def most(self) -> float:
-        """How many different samples there are to draw from; infinity for noise."""
+        """The number of different samples to draw from; infinity for noise."""
         return math.inf if self.task.train is None else len(self.task.train)
 
 
@@ -124,7 +124,7 @@ def require_labels(y: Tensor, target: Target) -> None:
 
 
 def infer_target(y: Tensor, outputs: Tensor | None = None) -> Target:
-    """What is predicted, from the labels and, where there is a network already, from its outputs.
+    """Infer the target from the labels and, where there is a network already, from its outputs.
 
     Example:
         >>> infer_target(torch.tensor([0, 2, 1])).outputs, infer_target(torch.rand(3)).kind

@@ -1,4 +1,4 @@
-"""What networks and proxies cost: counts, memory and latency of a network, limits on them; milliseconds of a proxy."""
+"""Costs: counts, memory and latency of a network, and limits on them; milliseconds of a proxy."""
 
 from __future__ import annotations
 

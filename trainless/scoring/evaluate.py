@@ -114,7 +114,7 @@ def in_order(records: Iterable[Record], subjects: Sequence[Subject], proxies: Se
 
 @dataclass
 class _Tally:
-    """What a proxy has given over the repeats of its setting so far."""
+    """A proxy's values over the repeats of its setting so far."""
 
     values: list[float] = field(default_factory=list)
     ms: float = 0.0

@@ -1,4 +1,4 @@
-"""What is measured of a proposal: proxies, a table's accuracy, or whatever a function gives.
+"""Measures of a proposal: by proxies, by a table, or by a function of one's own.
 
 A measure runs wherever an executor puts it, so it travels between processes: it names its proxies instead of holding
 them, and opens the store where it works.
@@ -32,7 +32,7 @@ from trainless.store import Key, Result, Store, store_at, turns
 
 @dataclass(frozen=True)
 class Outcome:
-    """What measuring a proposal gave.
+    """The values that measuring a proposal gave, and why some are missing.
 
     Args:
         values: One number per name, NaN where there is none.

@@ -1,4 +1,4 @@
-"""What is scored: a network of the user's, whatever a function makes, or an arch of a space."""
+"""Subjects of scoring: a network of the user's, whatever a function makes, or an arch of a space."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in a table."""
+        """Its name in tables."""
         ...
 
     def check(self, data: BatchSource, seed: int) -> None:

@@ -40,7 +40,7 @@ log = logging.getLogger("trainless.store")
 
 
 def turns(store: Store | None, keys: Iterable[Key]) -> Generator[tuple[dict[Key, Result], list[Key]], None, None]:
-    """What is known and what to compute now, again and again until every key had its turn.
+    """Yield what is known and what to compute now, again and again until every key had its turn.
 
     Whatever of a turn's keys was not kept is given back when the next turn is asked for, or when the turns end early.
 
@@ -116,7 +116,7 @@ def _started(pid: int) -> str:
 
 
 class Claims:
-    """What this process has claimed in a database.
+    """The claims of this process in a database, renewed by a thread while it lives.
 
     Args:
         database: Where claims are.

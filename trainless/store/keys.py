@@ -1,4 +1,4 @@
-"""What a score is found by, what is found, and what a store does: the words that both kinds of store share."""
+"""The key of a score, its result, and the protocol of a store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What came out: a value, or NaN and the reason, and what it cost."""
+    """A value, or NaN and the reason, and what it cost."""
 
     value: float
     status: str
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many results and how many failures there are of one proxy in one setting."""
+    """The numbers of results and of failures of one proxy in one setting."""
 
     space: str
     task: str
@@ -112,7 +112,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """What opens the same store again."""
+        """The place that opens the same store again."""
         ...
 
     def find(self, keys: Iterable[Key]) -> dict[Key, Result]:
@@ -192,7 +192,7 @@ def number(column: float | None) -> float:
 
 
 def column(part: float | str) -> float | str | None:
-    """What a database holds: nothing for NaN, and no NUL in texts, which PostgreSQL refuses."""
+    """A value as a database holds it: nothing for NaN, and no NUL in texts, which PostgreSQL refuses."""
     if isinstance(part, str):
         return part.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     return None if math.isnan(part) else part

@@ -1,6 +1,6 @@
 """Runs that live in a store: their configuration, trajectory line by line, leaderboard, ending, and files.
 
-Any machine sees them live, and any machine can go on with them; only one at a time.
+Any machine sees them live, and any machine can resume them; only one at a time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Runs:
     Args:
         database: Where they are.
         claims: What this process holds.
-        lease: Seconds after which a run whose machine is gone may be gone on with elsewhere.
+        lease: Seconds after which a run whose machine is gone may be resumed elsewhere.
 
     Example:
         >>> from trainless.store import SqliteStore
@@ -124,7 +124,7 @@ class Runs:
         return [str(file) for (file,) in self._database.rows(_FILES, name)]
 
     def file(self, name: str, file: str) -> bytes | None:
-        """What a file that is kept with a run holds."""
+        """The content of a file that is kept with a run."""
         rows = self._database.rows(_FILE, name, file)
         return bytes(rows[0][0]) if rows else None
 

@@ -29,7 +29,7 @@ class Cursor(Protocol):
         ...
 
     def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows a statement changed."""
+        """The number of rows that a statement changed."""
         ...
 
 
@@ -57,7 +57,7 @@ class Database(Protocol):
         return self.read(lambda cursor: cursor.run(sql, parameters))
 
     def change(self, sql: str, *parameters: Any) -> int:
-        """How many rows a statement changed."""
+        """The number of rows that a statement changed."""
         return self.write(lambda cursor: cursor.change(sql, parameters))
 
     def compact(self) -> None:
@@ -102,7 +102,7 @@ def _second(cursor: Cursor) -> None:
 
 
 def _third(cursor: Cursor) -> None:
-    """How a run's last session ended; files that go with a run."""
+    """Add how a run's last session ended, and files that go with a run."""
     cursor.run("ALTER TABLE runs ADD COLUMN ending TEXT NOT NULL DEFAULT ''")
     cursor.run(
         "CREATE TABLE files (run TEXT NOT NULL, name TEXT NOT NULL, content BYTEA NOT NULL, PRIMARY KEY (run, name))"

@@ -107,7 +107,7 @@ class SqlStore(Store):
         self._claims.free(_place(key) for key in keys)
 
     def counts(self, selection: Selection = EVERYTHING) -> list[Count]:
-        """How many scores there are, by space, task, proxy and setting."""
+        """The numbers of scores, by space, task, proxy and setting."""
         found = {row[0]: row[1:] for row in self._database.rows(_COUNTS, *_limits(selection))}
         return [
             Count(each.space, each.task, each.proxy, each.version, each.setting, each.seed, *map(int, found[place]))
