@@ -1,9 +1,10 @@
-# make setup: the environment; make test: everything CI checks; make demo: the main job on real data.
+# make setup: the environment; make quick: the daily round (under 90 s); make test: everything CI checks;
+# make demo: the main job on real data.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.complete
 
-.PHONY: setup test demo clean
+.PHONY: setup quick test demo clean
 
 setup: $(STAMP)
 
@@ -13,11 +14,17 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
+quick: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -q -m quick
+
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -q
 
 demo: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/trainless demo --out runs/ranked
