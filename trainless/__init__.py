@@ -11,7 +11,7 @@ from trainless.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from trainless.catalogue import list_proxies, list_rankings, list_searchers, list_spaces, list_tables, list_tasks
-    from trainless.core.arch import Arch, Candidate, Decision, Region
+    from trainless.core.arch import Arch, Candidate, Decision, Proposal, Region
     from trainless.core.errors import InputError, TrainlessError, UnknownName, Unscorable
     from trainless.core.scores import Record, Scores
     from trainless.core.target import Target
@@ -38,6 +38,7 @@ __all__ = [
     "Found",
     "InputError",
     "Probe",
+    "Proposal",
     "Proxy",
     "Record",
     "Region",
@@ -71,7 +72,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "core.arch": ("Arch", "Candidate", "Decision", "Region"),
+    "core.arch": ("Arch", "Candidate", "Decision", "Proposal", "Region"),
     "core.errors": ("InputError", "TrainlessError", "UnknownName", "Unscorable"),
     "core.scores": ("Record", "Scores"),
     "core.target": ("Target",),

@@ -173,4 +173,4 @@ def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x.wav is of a kind that cannot be read; expected .npz"):
         read_new(tmp_path / "x.wav", made)
     with pytest.raises(InputError, match="a source of kind 'tape'"):
-        InputFormat.from_json({"kind": "tape", "columns": []})
+        from_json(InputFormat, {"kind": "tape", "columns": []})

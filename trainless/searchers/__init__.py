@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from trainless.core.lazy import lazy_exports
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
-    from trainless.searchers.searcher import Searcher
+    from trainless.searchers.searcher import Incumbent, Searcher, SignalSearcher, Told, room
+    from trainless.searchers.state import kept
     from trainless.spaces.moves import Choices
+
+__all__ = ["Incumbent", "Searcher", "SignalSearcher", "Told", "kept", "make", "registry", "room"]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__, {"searcher": ("Incumbent", "Searcher", "SignalSearcher", "Told", "room"), "state": ("kept",)}
+)
 
 registry: Registry[Callable[..., Searcher]] = Registry("searcher", "searchers")
 for _name, _where in {

@@ -6,11 +6,52 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
+from trainless.core.lazy import lazy_exports
 from trainless.core.parameters import parse_arguments, read
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
-    from trainless.spaces.protocol import Space
+    from trainless.spaces.custom import space_from
+    from trainless.spaces.moves import cross, enumerate_archs, mutate, neighbours, sample
+    from trainless.spaces.protocol import (
+        CellSpace,
+        Counted,
+        Counts,
+        Network,
+        Scalable,
+        Space,
+        Supernet,
+        require_arch,
+    )
+
+__all__ = [
+    "CellSpace",
+    "Counted",
+    "Counts",
+    "Network",
+    "Scalable",
+    "Space",
+    "Supernet",
+    "cross",
+    "enumerate_archs",
+    "mutate",
+    "neighbours",
+    "open_space",
+    "registry",
+    "require_arch",
+    "sample",
+    "space",
+    "space_from",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "custom": ("space_from",),
+        "moves": ("cross", "enumerate_archs", "mutate", "neighbours", "sample"),
+        "protocol": ("CellSpace", "Counted", "Counts", "Network", "Scalable", "Space", "Supernet", "require_arch"),
+    },
+)
 
 registry: Registry[Callable[..., Space]] = Registry("space", "spaces")
 registry.add("nb201", "trainless.spaces.nb201:NasBench201")
