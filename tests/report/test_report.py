@@ -226,6 +226,23 @@ def test_folders_without_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[
         write_report(tmp_path)
 
 
+@pytest.mark.slow
+def test_a_report_reads_nothing_outside_its_folder(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(made.run("value"), tmp_path / "runs" / "run"))
+    summary = json.loads((run / "summary.json").read_text())
+    shutil.copytree(run / "searches" / summary["plan"]["searches"][0]["name"], tmp_path / "other")
+    summary["plan"]["searches"][0]["name"] = "../../../other"
+    (run / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match="is damaged"):
+        write_report(run)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(InputError, match=r"is no run: it has no run\.json"):
+        write_report(tmp_path)
+
+
 def test_a_space_is_read_and_never_run() -> None:
     found = space_of({}, "nb201(channels=8, cells=1)")
     assert found == NasBench201(8, 1)

@@ -26,7 +26,7 @@ from trainless.runs.reader import reader_at
 from trainless.runs.settings import SweepSettings
 from trainless.runs.sweep import sweep
 from trainless.ui.run_list import FolderRuns, links_in, runs_in
-from trainless.ui.table import chosen, ordered
+from trainless.ui.table import RowFilter, chosen, ordered
 
 HOLD = """
 import fcntl, sys
@@ -346,7 +346,7 @@ def test_sorting_and_filtering_against_plain_python(run: Path) -> None:
     by_flops = sorted(range(len(rows)), key=lambda at: (-float(rows[at]["flops"]), at))
     assert ordered(table, np.arange(len(table)), "flops", descending=True).tolist() == by_flops
     word = [at for at, row in enumerate(rows) if "avg_pool" in row["arch"] and "none" in row["arch"]]
-    assert chosen(table, "NONE avg_pool").tolist() == word
+    assert chosen(table, RowFilter("NONE avg_pool")).tolist() == word
     with pytest.raises(InputError, match="the column 'x' was asked for; expected one of"):
         table.column("x")
 

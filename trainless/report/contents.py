@@ -20,7 +20,7 @@ from trainless.learn.members import history_of, member_folder, read_document, ta
 from trainless.learn.predictor import ENSEMBLE
 from trainless.report.page import Content
 from trainless.runs.folder import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
-from trainless.runs.reader import catch_up, reader_at, space_of
+from trainless.runs.reader import RunReader, catch_up, space_of
 from trainless.runs.reader_design import DesignReader
 from trainless.runs.reader_search import SearchReader
 from trainless.spaces.protocol import Space
@@ -159,17 +159,18 @@ def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], Rep
     return lambda make: ReportPart(make, frozenset(needs), beside)
 
 
-def read_contents(path: Path, chosen: Space | None = None) -> Contents:
-    """Read what a run has kept for its report.
+def contents_of(path: Path, reader: RunReader, chosen: Space | None = None) -> Contents:
+    """What a run has kept for its report.
 
     Args:
         path: The run folder.
+        reader: Its reader, which keeps the steps.
         chosen: The space, where it is not a registered one.
 
     Raises:
         InputError: The folder is that of no search and no design, or of one that has nothing to report yet.
     """
-    reader = catch_up(reader_at(path, keep=True))
+    catch_up(reader)
     if isinstance(reader, DesignReader):
         return _of_design(path, reader, chosen)
     if isinstance(reader, SearchReader):

@@ -15,11 +15,12 @@ from trainless.core.files import replacing, write_atomic
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.report import doubt, landscape, result, search, summary, training
-from trainless.report.contents import Contents, ReportPart, arrays_in, read_contents
+from trainless.report.contents import Contents, ReportPart, arrays_in, contents_of
 from trainless.report.doubt import in_doubt
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
-from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY, read_configuration
+from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY
+from trainless.runs.reader import reader_at
 from trainless.spaces.protocol import Space
 
 SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
@@ -86,7 +87,8 @@ def write_report(folder: str | Path, task: Task | None = None, chosen: Space | N
         InputError: The folder holds no run, or one that has not come far enough.
     """
     path = Path(folder)
-    if read_configuration(path).get("verb") == "design":
+    reader = reader_at(path, keep=True)
+    if reader.kind == "design":
         if not (path / SUMMARY).exists():
             raise InputError(f"{path} is not finished: run the same trainless design again, then make the report")
         if task is not None and not (path / SHOWN).exists():
@@ -94,7 +96,7 @@ def write_report(folder: str | Path, task: Task | None = None, chosen: Space | N
             with replacing(path / SHOWN) as beside:
                 np.savez(beside, **shown_of(task, in_doubt(said, CASES) if said else np.zeros(0, np.int64)))  # type: ignore[arg-type]
     with undamaged(path, "run the same command again in a new folder"):
-        text = render(read_contents(path, chosen))
+        text = render(contents_of(path, reader, chosen))
     write_atomic(path / REPORT, text)
     return path / REPORT
 

@@ -14,7 +14,7 @@ from trainless.core.types import Json
 from trainless.report import draw
 from trainless.runs.reader import MEANINGS, RunProgress, RunReader
 from trainless.ui.run_list import OpenRuns
-from trainless.ui.table import Kept, Within, best_so_far, chosen, ordered, points
+from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
 
 MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
 
@@ -103,10 +103,8 @@ def _version(reader: RunReader) -> str:
 def rows(
     runs: OpenRuns,
     name: str,
+    left: RowFilter,
     *,
-    words: str = "",
-    kept: Kept = "all",
-    limits: Sequence[Within] = (),
     by: str = "",
     descending: bool = False,
     offset: int = 0,
@@ -115,7 +113,7 @@ def rows(
     """A page of the candidates that a filter leaves."""
     with runs.reading(name) as reader:
         table = reader.table()
-        places = ordered(table, chosen(table, words, kept, limits), by, descending=descending)
+        places = ordered(table, chosen(table, left), by, descending=descending)
         page = places[offset : offset + min(count, MOST_ROWS)].tolist()
         found = [
             {
@@ -130,13 +128,11 @@ def rows(
         return {"rows": clean(found), "left": len(places), "all": len(table)}
 
 
-def scattered(
-    runs: OpenRuns, name: str, x: str, y: str, words: str = "", kept: Kept = "all", limits: Sequence[Within] = ()
-) -> Json:
+def scattered(runs: OpenRuns, name: str, x: str, y: str, rows: RowFilter) -> Json:
     """The points of a plane."""
     with runs.reading(name) as reader:
         table = reader.table()
-        left: Places = chosen(table, words, kept, limits)
+        left: Places = chosen(table, rows)
         wanted = set(left.tolist())
         places = [place for place in points(table, x, y, MOST_POINTS).tolist() if place in wanted]
         across, up = table.column(x), table.column(y)

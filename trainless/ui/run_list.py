@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from trainless.core.errors import InputError
 from trainless.core.text import undamaged
@@ -24,45 +25,46 @@ PATIENCE = 5.0  # seconds for which a server that went away is waited for
 MOST, DEEPEST = 1000, 5
 
 
-class RunList(Protocol):
-    """A set of runs."""
+class RunList(ABC):
+    """A set of runs.
 
-    @property
-    def title(self) -> str:
-        """What people call it; never with a password."""
-        ...
+    Args:
+        title: What people call it; never with a password.
+    """
 
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    @abstractmethod
     def names(self) -> list[str]:
         """The runs that are there now."""
-        ...
 
-    def skipped(self) -> list[str]:
-        """What may be a run and is not looked into: links to folders."""
-        ...
-
+    @abstractmethod
     def opened(self, name: str) -> RunReader:
         """A reader of a run, at its beginning.
 
         Raises:
             InputError: There is no such run.
         """
-        ...
+
+    def skipped(self) -> list[str]:
+        """What may be a run and is not looked into: links to folders."""
+        return []
 
     def stamp(self, name: str) -> float:
         """Changes where a name has come to stand for another run."""
-        ...
+        return 0.0
 
     def report(self, name: str) -> bytes | None:
         """The run's report, where there is one."""
-        ...
+        return None
 
     def report_written(self, name: str) -> float:
         """When it was written; 0 where there is none."""
-        ...
+        return 0.0
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027, a folder has nothing to close
         """Let go of a connection."""
-        ...
 
 
 def runs_in(root: Path) -> dict[str, Path]:
@@ -107,7 +109,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
                 yield from _walk(folder / name, depth + 1)
 
 
-class FolderRuns:
+class FolderRuns(RunList):
     """The runs in a folder and below it.
 
     Args:
@@ -115,12 +117,9 @@ class FolderRuns:
     """
 
     def __init__(self, root: Path) -> None:
+        super().__init__(str(root.resolve()))
         self._root = root
         self._found = runs_in(root)
-
-    @property
-    def title(self) -> str:
-        return str(self._root.resolve())
 
     def names(self) -> list[str]:
         self._found = runs_in(self._root)
@@ -151,11 +150,8 @@ class FolderRuns:
     def report_written(self, name: str) -> float:
         return changed_at(self._at(name) / REPORT)
 
-    def close(self) -> None:
-        pass
 
-
-class StoreRuns:
+class StoreRuns(RunList):
     """The searches of a store; designs and sweeps keep themselves in folders.
 
     Args:
@@ -163,29 +159,14 @@ class StoreRuns:
     """
 
     def __init__(self, store: SqlStore) -> None:
+        super().__init__(store.shown)
         self._store = store
-
-    @property
-    def title(self) -> str:
-        return self._store.shown
 
     def names(self) -> list[str]:
         return [entry.name for entry in self._store.runs.all()]
 
-    def skipped(self) -> list[str]:
-        return []
-
     def opened(self, name: str) -> RunReader:
         return SearchReader(StoreSource(self._store, name))
-
-    def stamp(self, name: str) -> float:
-        return 0.0  # names are not used again
-
-    def report(self, name: str) -> bytes | None:
-        return None
-
-    def report_written(self, name: str) -> float:
-        return 0.0
 
     def close(self) -> None:
         self._store.close()

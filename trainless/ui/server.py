@@ -16,7 +16,7 @@ from trainless.report.page import SCRIPT, STYLE
 from trainless.ui import api as answers
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.security import Guard
-from trainless.ui.table import Kept, Within
+from trainless.ui.table import Kept, RowFilter, Within
 
 try:
     import uvicorn
@@ -128,22 +128,13 @@ def _serve_runs(app: FastAPI, runs: OpenRuns) -> None:
         offset: Annotated[int, Query(ge=0)] = 0,
         count: Annotated[int, Query(ge=1, le=answers.MOST_ROWS)] = 50,
     ) -> Response:
-        found = answers.rows(
-            runs,
-            name,
-            words=words,
-            kept=kept,
-            limits=limits_of(where),
-            by=by,
-            descending=descending,
-            offset=offset,
-            count=count,
-        )
+        left = RowFilter(words, kept, limits_of(where))
+        found = answers.rows(runs, name, left, by=by, descending=descending, offset=offset, count=count)
         return JSONResponse(found)
 
     @app.get("/api/points")
     def scattered(name: Id, x: Words, y: Words, words: Words = "", kept: Kept = "all", where: Where = "[]") -> Response:
-        return JSONResponse(answers.scattered(runs, name, x, y, words, kept, limits_of(where)))
+        return JSONResponse(answers.scattered(runs, name, x, y, RowFilter(words, kept, limits_of(where))))
 
     @app.get("/api/failures")
     def failed(name: Id) -> Response:

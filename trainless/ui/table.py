@@ -22,22 +22,33 @@ class Within(NamedTuple):
     high: float | None
 
 
-def chosen(table: Candidates, words: str = "", kept: Kept = "all", limits: Sequence[Within] = ()) -> Indices:
+class RowFilter(NamedTuple):
+    """Rows in which all words occur, with or without failures, and whose values are within bounds."""
+
+    words: str = ""
+    kept: Kept = "all"
+    limits: Sequence[Within] = ()
+
+
+EVERY = RowFilter()
+
+
+def chosen(table: Candidates, rows: RowFilter = EVERY) -> Indices:
     """The rows that a filter leaves: all words occur in them, and all values are within their limits.
 
     Example:
         >>> from trainless.runs.reader import Measured, table_of
         >>> table = table_of(["conv,skip", "skip"], [Measured("snip", True)], [[2.0], [5.0]], ["ok", "ok"])
-        >>> chosen(table, "SKIP", limits=[Within("snip", 3.0, None)])
+        >>> chosen(table, RowFilter("SKIP", limits=[Within("snip", 3.0, None)]))
         array([1])
     """
     left = np.ones(len(table), bool)
-    for word in words.casefold().split():
+    for word in rows.words.casefold().split():
         found = (word in text.casefold() for text in _texts(table))
         left &= np.fromiter(found, bool, len(table))
-    if kept != "all":
-        left &= np.fromiter(((status == OK) == (kept == "ok") for status in table.status), bool, len(table))
-    for limit in limits:
+    if rows.kept != "all":
+        left &= np.fromiter(((status == OK) == (rows.kept == "ok") for status in table.status), bool, len(table))
+    for limit in rows.limits:
         values = table.column(limit.column)
         left &= ~np.isnan(values)
         left &= values >= (-math.inf if limit.low is None else limit.low)
