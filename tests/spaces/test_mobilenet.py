@@ -12,7 +12,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces import moves
-from trainless.spaces.constraint import constraint
+from trainless.spaces.counts import constraint
 from trainless.spaces.mobilenet import START, MobileNet, small_mobilenet
 from trainless.spaces.mobilenet_net import Group
 from trainless.spaces.protocol import key

@@ -14,7 +14,7 @@ from tests.spaces.oracle import built_counts
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.nb101 import EDGES, NasBench101
-from trainless.spaces.nb101_net import VERTICES, Cell, vertex_channels
+from trainless.spaces.nb101_cell import VERTICES, Cell, vertex_channels
 from trainless.spaces.protocol import Counted, Scalable, Space
 
 SPACE = NasBench101()

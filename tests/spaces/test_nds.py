@@ -12,7 +12,7 @@ from trainless.core.arch import whole
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.nds import FAMILIES, CellSpace
+from trainless.spaces.nds import FAMILIES, NdsSpace
 from trainless.spaces.nds_net import FactorizedReduce, operation, tally_operation
 
 NAMES = sorted(FAMILIES)
@@ -37,7 +37,7 @@ def test_the_five_families_are_those_of_the_study() -> None:
     [("nasnet", genotypes.NASNET_A), ("amoeba", genotypes.AMOEBANET_A), ("pnas", genotypes.PNASNET)],
 )
 def test_published_cells_build_and_keep_their_notation(family: str, text: str) -> None:
-    space = CellSpace(family)
+    space = NdsSpace(family)
     arch = space.parse(text)
     assert space.format(arch) == text
     assert space.counts(arch, CIFAR) == built_counts(space, arch, CIFAR)
@@ -47,7 +47,7 @@ def test_published_cells_build_and_keep_their_notation(family: str, text: str) -
 @settings(max_examples=6, deadline=None)
 @given(data=st.data(), shape=st.sampled_from([(2, 9), (1, 8, 5), (2, 4, 5, 6)]))
 def test_counts_notation_and_canonical_form(family: str, data: st.DataObject, shape: tuple[int, ...]) -> None:
-    space = CellSpace(family, channels=2, cells=3)
+    space = NdsSpace(family, channels=2, cells=3)
     arch = data.draw(st.tuples(*(st.integers(0, len(decision) - 1) for decision in space.decisions)))
     task = Task.noise(shape, classes=3)
     assert space.counts(arch, task) == built_counts(space, arch, task)
@@ -60,7 +60,7 @@ def test_counts_notation_and_canonical_form(family: str, data: st.DataObject, sh
 
 @pytest.mark.parametrize("family", NAMES)
 def test_supernets_build(family: str) -> None:
-    space = CellSpace(family, channels=2, cells=1)
+    space = NdsSpace(family, channels=2, cells=1)
     net = space.build_region(whole(space.decisions), Task.noise((1, 4), classes=2))
     assert net(torch.randn(2, 1, 4)).shape == (2, 2)
 
@@ -124,15 +124,15 @@ def test_averages_of_small_volumes_leave_the_padding_out() -> None:
 def test_loose_ends_are_required() -> None:
     wrong = genotypes.NASNET_A.replace("reduce_concat=[4, 5, 6]", "reduce_concat=[2, 4, 5, 6]")
     with pytest.raises(InputError, match=r"'reduce_concat' is \[2, 4, 5, 6\]; expected \[4, 5, 6\], the nodes that no"):
-        CellSpace("nasnet").parse(wrong)
+        NdsSpace("nasnet").parse(wrong)
     with pytest.raises(InputError, match="'conv_7x1_1x7' in the first pair of node 6 in 'reduce' is not an operation"):
-        CellSpace("enas").parse(genotypes.AMOEBANET_A.replace("sep_conv_7x7", "sep_conv_5x5"))
+        NdsSpace("enas").parse(genotypes.AMOEBANET_A.replace("sep_conv_7x7", "sep_conv_5x5"))
     with pytest.raises(UnknownName, match="no cell space is called 'dart'"):
-        CellSpace("dart")
+        NdsSpace("dart")
 
 
 def test_the_sketch_shows_both_cells() -> None:
-    space = CellSpace("nasnet")
+    space = NdsSpace("nasnet")
     normal, reduction = space.sketch(space.parse(genotypes.NASNET_A))
     assert len(normal.edges) == 10 + 5
     assert {edge.source for edge in reduction.edges if edge.target == "output"} == {"4", "5", "6"}

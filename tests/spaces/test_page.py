@@ -13,7 +13,7 @@ import pytest
 
 from trainless.spaces import registry, space
 from trainless.spaces.mobilenet import START, MobileNet
-from trainless.spaces.ops import extent
+from trainless.spaces.moves import extent
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spaces.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

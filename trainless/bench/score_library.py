@@ -23,7 +23,7 @@ from trainless.core.types import Floats, Mask
 from trainless.rankings import Ranking
 from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.spaces import space
-from trainless.spaces.constraint import counter
+from trainless.spaces.counts import counter
 from trainless.spaces.protocol import Counted
 
 COUNTS = ("params", "flops", "layers")

@@ -40,7 +40,7 @@ def _sizes(name: str) -> dict[str, int | None]:
     import dataclasses
 
     from trainless.spaces import space
-    from trainless.spaces.ops import extent
+    from trainless.spaces.moves import extent
 
     return dataclasses.asdict(extent(space(name)))
 

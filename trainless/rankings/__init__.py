@@ -33,7 +33,7 @@ __all__ = [
     "vkdnw_single",
 ]
 
-vkdnw_single = Lexicographic("layers", "vkdnw", reference="Tybl & Neumann, 2025")
+vkdnw_single = Lexicographic("layers", "vkdnw", reference="Týbl & Neumann, 2025")
 """VKDNW_single: the number of layers first, the entropy within."""
 
 _TEACUP = {"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}
@@ -48,7 +48,7 @@ registry.add(
     "az-nas", RankProduct(("expressivity", "progressivity", "trainability", "flops"), reference="Lee & Ham, 2024")
 )
 registry.add("vkdnw-single", vkdnw_single)
-registry.add("vkdnw-agg", RankProduct(_VKDNW, reference="Tybl & Neumann, 2025"))
+registry.add("vkdnw-agg", RankProduct(_VKDNW, reference="Týbl & Neumann, 2025"))
 registry.add("trainless", Consensus(_OWN))
 
 

@@ -21,8 +21,8 @@ from trainless.core.parameters import read
 from trainless.core.task import Task
 from trainless.core.user_files import PREFIX, load_file, load_module, module_name
 from trainless.spaces.custom_source import digest
-from trainless.spaces.notation import format_pairs, parse_pairs
-from trainless.spaces.protocol import Space, require_arch
+from trainless.spaces.moves import has_options
+from trainless.spaces.protocol import Space, format_pairs, parse_pairs, require_arch
 
 Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]
@@ -78,9 +78,7 @@ class FunctionSpace:
 
     def valid(self, arch: Arch) -> bool:
         """Whether the options are there and the rule, where there is one, allows them."""
-        if len(arch) != len(self.options):
-            return False
-        if not all(0 <= option < len(options) for (_, options), option in zip(self.options, arch, strict=True)):
+        if not has_options(self, arch):
             return False
         if self.rule is None:
             return True

@@ -11,25 +11,25 @@ from trainless.core.errors import InputError
 FREE = frozenset({"none", "skip_connect", "avg_pool_3x3", "max_pool_3x3", "max_pool_5x5", "max_pool_7x7"})
 """Operations that turn zeros into zeros where they do not halve the size."""
 
-Pair = tuple[str, int]
+OperationPair = tuple[str, int]
 """An operation and the state that it reads: 0 and 1 are the two cells before, 2, 3, … the nodes of this cell."""
 
-Nodes = tuple[tuple[Pair, Pair], ...]
+Nodes = tuple[tuple[OperationPair, OperationPair], ...]
 """The two pairs of every node of a cell without open options."""
 
-Slot = tuple[Pair, ...]
+Slot = tuple[OperationPair, ...]
 """The open pairs of one of a node's two places; they are added up."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class CellPlan:
     """What a cell computes: the slots of its nodes and the states that are concatenated."""
 
     nodes: tuple[tuple[Slot, ...], ...]
     outputs: tuple[int, ...]
 
 
-def plan(nodes: tuple[tuple[Slot, ...], ...], loose: bool) -> Plan:
+def plan(nodes: tuple[tuple[Slot, ...], ...], loose: bool) -> CellPlan:
     """A plan whose output is made of all nodes, or of those that are not sure to be read by another one.
 
     Example:
@@ -42,7 +42,7 @@ def plan(nodes: tuple[tuple[Slot, ...], ...], loose: bool) -> Plan:
         sources = {source for _, source in slot}
         if loose and len(sources) == 1:
             read |= sources
-    return Plan(nodes, tuple(state for state in range(2, len(nodes) + 2) if state not in read))
+    return CellPlan(nodes, tuple(state for state in range(2, len(nodes) + 2) if state not in read))
 
 
 def canonical_nodes(nodes: Nodes) -> Nodes:
@@ -71,7 +71,7 @@ def canonical_nodes(nodes: Nodes) -> Nodes:
 
 def _without_zeros(nodes: Nodes) -> Nodes:
     zeros: set[int] = set()
-    found: list[tuple[Pair, Pair]] = []
+    found: list[tuple[OperationPair, OperationPair]] = []
     for state, node in enumerate(nodes, start=2):
         first, second = (
             ("none", 0) if name == "none" or (name in FREE and source in zeros) else (name, source)
@@ -85,7 +85,7 @@ def _without_zeros(nodes: Nodes) -> Nodes:
 
 def _renumbered(nodes: Nodes, order: list[int]) -> Nodes:
     place = {0: 0, 1: 1} | {old: new for new, old in enumerate(order, start=2)}
-    found: list[tuple[Pair, Pair]] = []
+    found: list[tuple[OperationPair, OperationPair]] = []
     for old in order:
         first, second = sorted((name, place[source]) for name, source in nodes[old - 2])
         found.append((first, second))
@@ -101,9 +101,9 @@ _EXAMPLE = "Genotype(normal=[('sep_conv_3x3', 0), …], normal_concat=[2, 3, 4, 
 class Genotype:
     """A normal and a reduction cell: two pairs for every node, and the states that make the output."""
 
-    normal: tuple[Pair, ...]
+    normal: tuple[OperationPair, ...]
     normal_concat: tuple[int, ...]
-    reduce: tuple[Pair, ...]
+    reduce: tuple[OperationPair, ...]
     reduce_concat: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -169,11 +169,11 @@ def _literal(part: str, node: ast.expr) -> object:
     return value
 
 
-def _pairs(part: str, node: ast.expr) -> tuple[Pair, ...]:
+def _pairs(part: str, node: ast.expr) -> tuple[OperationPair, ...]:
     value = _literal(part, node)
     if not isinstance(value, list | tuple):
         raise InputError(f"the genotype's part {part!r} is {value!r}; expected a list of ('operation', state)")
-    pairs: list[Pair] = []
+    pairs: list[OperationPair] = []
     for index, pair in enumerate(value):
         match pair:
             case (str(operation), int(state)) if not isinstance(state, bool):

@@ -14,15 +14,14 @@ from torch import nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.mobilenet_net import Group, MobileNetwork, Plan, count
-from trainless.spaces.moves import size
-from trainless.spaces.ops import Extent
-from trainless.spaces.protocol import Counts, require_arch
+from trainless.spaces.mobilenet_net import Group, MobileNetwork, NetworkPlan, count
+from trainless.spaces.moves import Extent, has_options, size
+from trainless.spaces.protocol import Counts, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 
 @dataclass(frozen=True)
-class Skeleton:
+class Stages:
     """Strides and the lists to choose from, one per stage."""
 
     stem_stride: int
@@ -38,7 +37,7 @@ class Skeleton:
         return (self.stem_stride, *self.strides).count(2)
 
 
-IMAGENET = Skeleton(
+IMAGENET = Stages(
     stem_stride=2,
     stem=(8, 16, 24, 32, 48),
     strides=(2, 2, 2, 2),
@@ -56,7 +55,7 @@ IMAGENET = Skeleton(
     ),
     last=2048,
 )
-SMALL = Skeleton(
+SMALL = Stages(
     stem_stride=1,
     stem=(8, 16, 24, 32),
     strides=(1, 2, 2),
@@ -71,11 +70,11 @@ _GROUP = re.compile(r"SuperResIDWE([0-9]{1,6})K([0-9]{1,6})")
 _STEM, _LAST = "SuperConvK3BNRELU", "SuperConvK1BNRELU"
 
 
-def write_plan(plan: Plan) -> str:
+def write_plan(plan: NetworkPlan) -> str:
     """The string of a plan; the stem's inputs are written as 3, whatever the task has.
 
     Example:
-        >>> write_plan(Plan(8, 2, (Group(3, 6, 8, 32, 2, 8, 1),), 2048))
+        >>> write_plan(NetworkPlan(8, 2, (Group(3, 6, 8, 32, 2, 8, 1),), 2048))
         'SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)SuperConvK1BNRELU(32,2048,1,1)'
     """
     groups = "".join(
@@ -86,7 +85,7 @@ def write_plan(plan: Plan) -> str:
     return f"{stem}{groups}{_LAST}({plan.groups[-1].outputs},{plan.last},1,1)"
 
 
-def read_plan(text: str, space: str) -> Plan:
+def read_plan(text: str, space: str) -> NetworkPlan:
     """The plan of a string; each block has to take what the one before it gives.
 
     Example:
@@ -114,7 +113,7 @@ def read_plan(text: str, space: str) -> Plan:
         if inputs != given:
             raise InputError(f"{space}: {block} takes {inputs} channels, but the block before it gives {given}")
         given = outputs
-    return Plan(stem[1], stem[2], groups, last[1])
+    return NetworkPlan(stem[1], stem[2], groups, last[1])
 
 
 def _calls(text: str, space: str) -> list[tuple[str, str]]:
@@ -190,44 +189,24 @@ class MobileNet:
 
     @property
     def name(self) -> str:
-        """The registered name."""
         return "mobilenet-small" if self.small else "mobilenet"
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The open choices, in order."""
         return _decisions(self._skeleton)
 
     @property
-    def _skeleton(self) -> Skeleton:
+    def _skeleton(self) -> Stages:
         return SMALL if self.small else IMAGENET
 
     def check(self, task: Task) -> None:
-        """Raise InputError where the task's inputs do not fit."""
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"{self.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
-        if min(task.input_shape[1:]) < 2**self._skeleton.halvings:
-            remedy = (
-                "give larger inputs, or --size for a task"
-                if self.small
-                else "give larger inputs, --size for a task, or choose mobilenet-small"
-            )
-            raise InputError(
-                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name}, which"
-                f" halves them {self._skeleton.halvings} times: at least {2**self._skeleton.halvings} along every"
-                f" axis is needed ({remedy})"
-            )
+        times, other = self._skeleton.halvings, "" if self.small else ", or choose mobilenet-small"
+        remedy = f"give larger inputs,{' or' if self.small else ''} --size for a task{other}"
+        require_grid(self, task, 2**times, f", which halves them {times} times", remedy)
 
     def valid(self, arch: Arch) -> bool:
         """Whether the options are there and all layers together within the limit."""
-        if len(arch) != len(self.decisions):
-            return False
-        if not all(0 <= option < len(decision) for option, decision in zip(arch, self.decisions, strict=True)):
-            return False
-        return self.layers(arch) <= self.max_layers
+        return has_options(self, arch) and self.layers(arch) <= self.max_layers
 
     def layers(self, arch: Arch) -> int:
         """The sum of the layers of all groups, which ``max_layers`` limits."""
@@ -259,18 +238,16 @@ class MobileNet:
         return sum(archs for used, archs in ways.items() if used <= self.max_layers)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules."""
         require_arch(self, arch)
         self.check(task)
         return MobileNetwork(self.plan(arch), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        """Parameters, multiply–accumulates and parameter tensors from shapes alone."""
         require_arch(self, arch)
         self.check(task)
         return count(self.plan(arch), task)
 
-    def plan(self, arch: Arch) -> Plan:
+    def plan(self, arch: Arch) -> NetworkPlan:
         """The layers that an arch stands for."""
         skeleton = self._skeleton
         inputs = stem = skeleton.stem[arch[0]]
@@ -293,7 +270,7 @@ class MobileNet:
                     )
                 )
                 inputs = groups[-1].outputs
-        return Plan(stem, skeleton.stem_stride, tuple(groups), skeleton.last)
+        return NetworkPlan(stem, skeleton.stem_stride, tuple(groups), skeleton.last)
 
     def parse(self, text: str) -> Arch:
         """PlainNet notation; the number of inputs of the stem is the task's and not looked at."""
@@ -314,7 +291,7 @@ class MobileNet:
             )
         return tuple(arch)
 
-    def _require_ends(self, plan: Plan) -> None:
+    def _require_ends(self, plan: NetworkPlan) -> None:
         """Raise InputError where the stem or the last convolution is not this variant's."""
         ours, other = self._skeleton, MobileNet(small=not self.small)
         meant = (plan.stem_stride, plan.last) == (other._skeleton.stem_stride, other._skeleton.last)
@@ -377,7 +354,7 @@ START = (
 
 
 @functools.cache
-def _decisions(skeleton: Skeleton) -> tuple[Decision, ...]:
+def _decisions(skeleton: Stages) -> tuple[Decision, ...]:
     decisions = [Decision("stem", tuple(map(str, skeleton.stem)))]
     for stage in range(len(skeleton.strides)):
         for second in (0, 1):

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.ops import CONV, GLOBAL, NORM, conv
-from trainless.spaces.protocol import Counts, Network
+from trainless.spaces.ops import CONV, NORM, BlockNetwork, conv
+from trainless.spaces.protocol import Counts
 
 _EPSILON = 1e-3
 
@@ -52,7 +52,7 @@ class Residual:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetworkPlan:
     """A whole network: a 3×3 stem, groups of inverted residuals, a last 1×1 convolution."""
 
     stem: int
@@ -61,7 +61,7 @@ class Plan:
     last: int
 
 
-def count(plan: Plan, task: Task) -> Counts:
+def count(plan: NetworkPlan, task: Task) -> Counts:
     """Parameters, multiply–accumulates and parameter tensors of a plan at the task's resolution."""
     tally = Tally()
     size = tally.conv(task.input_shape[0], plan.stem, 3, task.input_shape[1:], stride=plan.stem_stride)
@@ -125,24 +125,14 @@ class InvertedResidual(nn.Module):
         return y
 
 
-class MobileNetwork(Network):
+class MobileNetwork(BlockNetwork):
     """The network of a plan, with global average and a linear classifier at its end."""
 
-    def __init__(self, plan: Plan, task: Task) -> None:
-        super().__init__()
+    def __init__(self, plan: NetworkPlan, task: Task) -> None:
         dims = task.dims
-        self.stem = ConvNormRelu(dims, task.input_shape[0], plan.stem, 3, plan.stem_stride)
+        stem = ConvNormRelu(dims, task.input_shape[0], plan.stem, 3, plan.stem_stride)
         residuals = [residual for group in plan.groups for residual in group.residuals()]
-        self.blocks = nn.ModuleList(InvertedResidual(dims, residual) for residual in residuals)
-        self.last = ConvNormRelu(dims, plan.groups[-1].outputs, plan.last, 1)
-        self.pool = GLOBAL[dims](1)
-        self.classifier = nn.Linear(plan.last, task.target.outputs)
-        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(residuals))), "last")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of a batch ``(N, C, *spatial)``."""
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
-        return logits
+        blocks = [InvertedResidual(dims, residual) for residual in residuals]
+        last = ConvNormRelu(dims, plan.groups[-1].outputs, plan.last, 1)
+        super().__init__(dims, stem, blocks, last, nn.Linear(plan.last, task.target.outputs))
+        self.block_names = (*self.block_names, "last")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -63,6 +64,12 @@ class Parted(Choices, Protocol):
     def parts(self) -> tuple[int, ...]:
         """How many decisions each part has; a part is valid and canonical whatever the other parts are."""
         ...
+
+
+def has_options(space: Choices, arch: Arch) -> bool:
+    """Whether there is an option for every decision, and it exists."""
+    decisions = space.decisions
+    return len(arch) == len(decisions) and all(0 <= option < len(d) for option, d in zip(arch, decisions, strict=True))
 
 
 def allowed(space: Choices, arch: Arch, feasible: Feasible | None = None) -> bool:
@@ -305,3 +312,47 @@ def distance(first: Arch, second: Arch) -> int:
         2
     """
     return sum(a != b for a, b in zip(first, second, strict=True))
+
+
+COUNTED = 20_000
+"""Spaces of up to so many archs are counted one by one where they do not know their numbers."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Numbers of archs, None where nobody knows.
+
+    Attributes:
+        combinations: What the decisions span.
+        valid: Those that make a network.
+        different: Those that are left when twins count once, by the space's canonical form.
+    """
+
+    combinations: int
+    valid: int | None = None
+    different: int | None = None
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A space that knows its exact numbers without enumeration."""
+
+    def extent(self) -> Extent:
+        """Its numbers."""
+        ...
+
+
+def extent(space: Choices) -> Extent:
+    """The numbers of a space: its own, or counted where it is small.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> extent(NasBench201())
+        Extent(combinations=15625, valid=15625, different=5653)
+    """
+    if isinstance(space, Sized):
+        return space.extent()
+    if size(space) > COUNTED:
+        return Extent(size(space))
+    valid = list(enumerate_archs(space))
+    return Extent(size(space), len(valid), len({space.canonical(arch) for arch in valid}))

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces import moves
-from trainless.spaces.nb101_net import (
+from trainless.spaces.moves import Extent, has_options
+from trainless.spaces.nb101_cell import (
+    CONV1,
+    CONV3,
     MAX_EDGES,
     OPERATIONS,
+    POOL,
     VERTICES,
     Cell,
-    CellNetwork,
-    count,
     module_hash,
     pruned,
     representative,
     unique_cells,
+    vertex_channels,
 )
-from trainless.spaces.ops import Extent
-from trainless.spaces.protocol import Counts, require_arch
+from trainless.spaces.ops import GLOBAL, MAXIMUM, NORM, conv
+from trainless.spaces.protocol import Counts, Network, require_arch, require_grid, require_least
 from trainless.spaces.sketch import Edge, Graph, Node
 
 EDGES = tuple(itertools.combinations(range(VERTICES), 2))
@@ -38,9 +43,7 @@ _EXAMPLE = "011/001/000;input|conv3x3-bn-relu|output"
 
 @dataclass(frozen=True)
 class NasBench101:
-    """NAS-Bench-101: cells of up to seven vertices and nine edges, three operations.
-
-    423,624 different ones.
+    """NAS-Bench-101: cells of up to seven vertices and nine edges, three operations; 423,624 different ones.
 
     The network is the benchmark's: a 3×3 stem of ``channels`` channels, ``stacks`` stacks of ``cells`` cells,
     a maximum pooling that halves the size and twice the channels from one stack to the next, global average
@@ -63,42 +66,18 @@ class NasBench101:
     channels: int = 128
     cells: int = 3
     stacks: int = 3
+    name = "nb101"
+    decisions = _DECISIONS
 
     def __post_init__(self) -> None:
-        for name, least in (("channels", VERTICES - 2), ("cells", 1), ("stacks", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"nb101: {name}={getattr(self, name)} was given; expected at least {least}")
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "nb101"
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """One per possible edge, row by row of the matrix, then the operations of the five vertices."""
-        return _DECISIONS
+        require_least(self, channels=VERTICES - 2, cells=1, stacks=1)
 
     def check(self, task: Task) -> None:
-        """Raise InputError for inputs without spatial axes or too small to be halved between the stacks."""
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"nb101 takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
-        least = 2 ** (self.stacks - 1)
-        if min(task.input_shape[1:]) < least:
-            raise InputError(
-                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nb101, which halves"
-                f" them {self.stacks - 1} times: at least {least} along every axis is needed"
-                " (give larger inputs, or --size for a task)"
-            )
+        require_grid(self, task, 2 ** (self.stacks - 1), f", which halves them {self.stacks - 1} times")
 
     def valid(self, arch: Arch) -> bool:
         """Whether a path leads from input to output and at most nine edges lie on such paths."""
-        if len(arch) != len(_DECISIONS):
-            return False
-        if not all(0 <= option < len(decision) for option, decision in zip(arch, _DECISIONS, strict=True)):
+        if not has_options(self, arch):
             return False
         cell = pruned(_drawn(arch))
         return cell is not None and cell.edges <= MAX_EDGES
@@ -130,13 +109,11 @@ class NasBench101:
         return Extent(moves.size(self), None, 423_624)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules."""
         cell = _cell(self, arch)
         self.check(task)
         return CellNetwork(cell, task, self.channels, self.cells, self.stacks)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        """What ``build`` would give, from shapes alone."""
         cell = _cell(self, arch)
         self.check(task)
         return count(cell, task, self.channels, self.cells, self.stacks)
@@ -229,3 +206,138 @@ def _arch(cell: Cell) -> Arch:
     edges = {(place[s], place[vertex]) for vertex, sources in enumerate(cell.parents) for s in sources}
     padding = (0,) * (VERTICES - cell.vertices)
     return (*(int(edge in edges) for edge in EDGES), *cell.operations, *padding)
+
+
+class _ConvNormRelu(nn.Sequential):
+    def __init__(self, dims: int, inputs: int, outputs: int, kernel: int) -> None:
+        super().__init__(conv(dims, inputs, outputs, kernel), NORM[dims](outputs), nn.ReLU())
+
+
+class _Cell(nn.Module):
+    """One cell; the attribute ``projections`` holds the 1×1 convolutions from the input by vertex."""
+
+    def __init__(self, dims: int, inputs: int, outputs: int, cell: Cell) -> None:
+        super().__init__()
+        self.parents = cell.parents
+        self.channels = (inputs, *vertex_channels(cell, outputs), outputs)
+        self.projections = nn.ModuleDict(
+            {
+                str(vertex): _ConvNormRelu(dims, inputs, self.channels[vertex], 1)
+                for vertex, sources in enumerate(cell.parents)
+                if 0 in sources
+            }
+        )
+        self.vertices = nn.ModuleList(
+            _operation(option, dims, channels)
+            for option, channels in zip(cell.operations, self.channels[1:-1], strict=True)
+        )
+
+    def _gather(self, vertex: int, x: Tensor, values: list[Tensor]) -> list[Tensor]:
+        """What a vertex reads: cut to its width from other vertices, projected from the input."""
+        width = self.channels[vertex]
+        terms = [values[source - 1][:, :width] for source in self.parents[vertex] if source]
+        if 0 in self.parents[vertex]:
+            terms.append(self.projections[str(vertex)](x))
+        return terms
+
+    def forward(self, x: Tensor) -> Tensor:
+        values: list[Tensor] = []
+        for index, operation in enumerate(self.vertices, start=1):
+            values.append(operation(_added(self._gather(index, x, values))))
+        last = len(self.parents) - 1
+        joined = [values[source - 1] for source in self.parents[last] if source]
+        terms = [torch.cat(joined, 1)] if joined else []
+        if 0 in self.parents[last]:
+            terms.append(self.projections[str(last)](x))
+        return _added(terms)
+
+
+def _added(terms: list[Tensor]) -> Tensor:
+    first, *rest = terms
+    for term in rest:
+        first = first + term
+    return first
+
+
+def _operation(option: int, dims: int, channels: int) -> nn.Module:
+    if option == POOL:
+        return MAXIMUM[dims](3, 1, 1)
+    return _ConvNormRelu(dims, channels, channels, 3 if option == CONV3 else 1)
+
+
+class CellNetwork(Network):
+    """Stem, stacks of one cell, global average and a linear classifier.
+
+    Args:
+        cell: The pruned cell.
+        task: What it takes and predicts.
+        channels: Width of the stem and of the first stack.
+        cells: Cells per stack.
+        stacks: Number of stacks.
+    """
+
+    def __init__(self, cell: Cell, task: Task, channels: int, cells: int, stacks: int) -> None:
+        super().__init__()
+        dims = task.dims
+        self.stem = _ConvNormRelu(dims, task.input_shape[0], channels, 3)
+        blocks: list[nn.Module] = []
+        inputs = outputs = channels
+        for stack in range(stacks):
+            if stack:
+                blocks.append(MAXIMUM[dims](2, 2, ceil_mode=True))
+                outputs *= 2
+            for _ in range(cells):
+                blocks.append(_Cell(dims, inputs, outputs, cell))
+                inputs = outputs
+        self.blocks = nn.ModuleList(blocks)
+        self.pool = GLOBAL[dims](1)
+        self.classifier = nn.Linear(outputs, task.target.outputs)
+        names = (f"blocks.{index}" for index, block in enumerate(blocks) if isinstance(block, _Cell))
+        self.block_names = ("stem", *names)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits or values, ``(N, outputs)``."""
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.classifier(self.pool(x).flatten(1))
+        return logits
+
+
+def _cell_convolutions(cell: Cell, inputs: int, outputs: int) -> Iterator[tuple[int, int, int]]:
+    """Inputs, outputs and kernel of every convolution of a cell; a norm follows each."""
+    channels = (inputs, *vertex_channels(cell, outputs), outputs)
+    for vertex, sources in enumerate(cell.parents):
+        if 0 in sources:
+            yield inputs, channels[vertex], 1
+    for option, width in zip(cell.operations, channels[1:-1], strict=True):
+        if option != POOL:
+            yield width, width, 1 if option == CONV1 else 3
+
+
+def count(cell: Cell, task: Task, channels: int, cells: int, stacks: int) -> Counts:
+    """Parameters, multiply–accumulates and parameter tensors of that network, from shapes alone.
+
+    Example:
+        >>> count(Cell(((), (0,)), ()), Task.noise((3, 32, 32)), channels=128, cells=3, stacks=3).params
+        882570
+    """
+    dims, size = task.dims, list(task.input_shape[1:])
+    inputs = outputs = channels
+    rows = [(1, math.prod(size), (task.input_shape[0], outputs, 3))]
+    for stack in range(stacks):
+        if stack:
+            size = [(length + 1) // 2 for length in size]
+            outputs *= 2
+        area = math.prod(size)
+        rows += [(1, area, layer) for layer in _cell_convolutions(cell, inputs, outputs)]
+        rows += [(cells - 1, area, layer) for layer in _cell_convolutions(cell, outputs, outputs)]
+        inputs = outputs
+    classes = task.target.outputs
+    params, flops, layers = outputs * classes + classes, outputs * classes, 2
+    for times, area, (wide, narrow, kernel) in rows:
+        weights = times * kernel**dims * wide * narrow
+        params += weights + times * 2 * narrow
+        flops += weights * area
+        layers += 3 * times
+    return Counts(params, flops, layers)

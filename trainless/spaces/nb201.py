@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, Extent, ReluConvNorm, Zero, average, conv
-from trainless.spaces.protocol import Counts, Network, require_arch
+from trainless.spaces.moves import Extent, has_options
+from trainless.spaces.ops import GLOBAL, NORM, BlockNetwork, Reduction, ReluConvNorm, Zero, average, conv
+from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least, require_region
 from trainless.spaces.sketch import Graph, edge_cell
 
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
@@ -74,13 +75,12 @@ def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 _NASLIB = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")  # the order in features' names
+_DECISIONS = tuple(Decision(f"{source}->{target}", OPERATIONS) for source, target in EDGES)
 
 
 @dataclass(frozen=True)
 class NasBench201:
-    """NAS-Bench-201: cells of four nodes and six edges, five operations on each.
-
-    15,625 archs.
+    """NAS-Bench-201: cells of four nodes and six edges, five operations on each; 15,625 archs.
 
     The network is the benchmark's: a 3×3 stem, ``cells`` cells at C, 2C and 4C channels with residual
     reductions between them, batch norm, ReLU, global average and a linear classifier.
@@ -100,34 +100,17 @@ class NasBench201:
 
     channels: int = 16
     cells: int = 5
+    name = "nb201"
+    decisions = _DECISIONS
 
     def __post_init__(self) -> None:
-        for name in ("channels", "cells"):
-            if getattr(self, name) < 1:
-                raise InputError(f"nb201: {name}={getattr(self, name)} was given; expected at least 1")
-
-    @property
-    def name(self) -> str:
-        return "nb201"
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        return _DECISIONS
+        require_least(self, channels=1, cells=1)
 
     def check(self, task: Task) -> None:
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"nb201 takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
-        if min(task.input_shape[1:]) < 4:
-            raise InputError(
-                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nb201, which halves"
-                " them twice: at least 4 along every axis is needed (give larger inputs, or --size for a task)"
-            )
+        require_grid(self, task, 4, ", which halves them twice")
 
     def valid(self, arch: Arch) -> bool:
-        return len(arch) == len(EDGES) and all(0 <= option < len(OPERATIONS) for option in arch)
+        return has_options(self, arch)
 
     def canonical(self, arch: Arch) -> Arch:
         """The smallest arch that computes the same function with the same learnable parts.
@@ -149,9 +132,7 @@ class NasBench201:
         that the weights of a surviving operation can be carried over by name.
         """
         self.check(task)
-        for part, decision in zip(region, self.decisions, strict=True):
-            if not part or not part <= set(range(len(decision))):
-                raise InputError(f"nb201: the options {sorted(part)} of {decision.name!r} are not a non-empty choice")
+        require_region(self, region)
         return _Net(self, region, task)
 
     def build_cell(self, arch: Arch, dims: int) -> nn.Module:
@@ -215,7 +196,6 @@ class NasBench201:
         return "+".join(f"|{'|'.join(node)}|" for node in nodes)
 
 
-_DECISIONS = tuple(Decision(f"{source}->{target}", OPERATIONS) for source, target in EDGES)
 _EXAMPLE = "|nor_conv_3x3~0|+|skip_connect~0|none~1|+|avg_pool_3x3~0|none~1|skip_connect~2|"
 
 
@@ -284,45 +264,18 @@ class _Cell(nn.Module):
         return nodes[3]
 
 
-class _Reduction(nn.Module):
-    """The residual block that halves the size and doubles the channels."""
-
-    def __init__(self, dims: int, inputs: int) -> None:
-        super().__init__()
-        self.first = ReluConvNorm(dims, inputs, 2 * inputs, 3, 2)
-        self.second = ReluConvNorm(dims, 2 * inputs, 2 * inputs, 3)
-        self.shortcut = nn.Sequential(
-            AVERAGE[dims](2, 2, ceil_mode=True, count_include_pad=False), conv(dims, inputs, 2 * inputs, 1)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.shortcut(x) + self.second(self.first(x))
-        return result
-
-
-class _Net(Network):
+class _Net(BlockNetwork):
     def __init__(self, space: NasBench201, region: Region, task: Task) -> None:
-        super().__init__()
         dims, channels = task.dims, space.channels
-        self.stem = nn.Sequential(conv(dims, task.input_shape[0], channels, 3), NORM[dims](channels))
+        stem = nn.Sequential(conv(dims, task.input_shape[0], channels, 3), NORM[dims](channels))
         blocks: list[nn.Module] = []
         for stage in range(3):
             if stage:
-                blocks.append(_Reduction(dims, channels))
+                blocks.append(Reduction(dims, channels, 2 * channels))
                 channels *= 2
             blocks += [_Cell(dims, channels, region) for _ in range(space.cells)]
-        self.blocks = nn.ModuleList(blocks)
-        self.last = nn.Sequential(NORM[dims](channels), nn.ReLU())
-        self.pool = GLOBAL[dims](1)
-        self.classifier = nn.Linear(channels, task.target.outputs)
-        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
-        return logits
+        last = nn.Sequential(NORM[dims](channels), nn.ReLU())
+        super().__init__(dims, stem, blocks, last, nn.Linear(channels, task.target.outputs))
 
 
 @functools.lru_cache(maxsize=64)

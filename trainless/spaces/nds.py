@@ -10,11 +10,10 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
-from trainless.spaces.genotype import Genotype, Nodes, Pair, Plan, canonical_nodes, parse_genotype, plan
-from trainless.spaces.moves import size
+from trainless.spaces.genotype import CellPlan, Genotype, Nodes, OperationPair, canonical_nodes, parse_genotype, plan
+from trainless.spaces.moves import Extent, has_options, size
 from trainless.spaces.nds_net import CellsAlone, CellsNetwork, Frame, Skeleton, count
-from trainless.spaces.ops import Extent
-from trainless.spaces.protocol import Counts, require_arch
+from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least, require_region
 from trainless.spaces.sketch import Edge, Graph, Node
 
 
@@ -33,68 +32,30 @@ class Family:
     loose: bool
 
 
+def _family(operations: str, nodes: int, loose: bool) -> Family:
+    return Family(tuple(operations.split()), nodes, loose)
+
+
 FAMILIES = {
-    "darts": Family(
-        (
-            "none",
-            "max_pool_3x3",
-            "avg_pool_3x3",
-            "skip_connect",
-            "sep_conv_3x3",
-            "sep_conv_5x5",
-            "dil_conv_3x3",
-            "dil_conv_5x5",
-        ),
-        nodes=4,
-        loose=False,
-    ),
-    "enas": Family(
-        ("skip_connect", "sep_conv_3x3", "sep_conv_5x5", "avg_pool_3x3", "max_pool_3x3"), nodes=5, loose=True
-    ),
-    "pnas": Family(
-        (
-            "sep_conv_3x3",
-            "sep_conv_5x5",
-            "sep_conv_7x7",
-            "conv_7x1_1x7",
-            "skip_connect",
-            "avg_pool_3x3",
-            "max_pool_3x3",
-            "dil_conv_3x3",
-        ),
-        nodes=5,
-        loose=False,
-    ),
-    "nasnet": Family(
-        (
-            "skip_connect",
-            "conv_3x1_1x3",
-            "conv_7x1_1x7",
-            "dil_conv_3x3",
-            "avg_pool_3x3",
-            "max_pool_3x3",
-            "max_pool_5x5",
-            "max_pool_7x7",
-            "conv_1x1",
-            "conv_3x3",
-            "sep_conv_3x3",
-            "sep_conv_5x5",
-            "sep_conv_7x7",
-        ),
+    "darts": _family(
+        "none max_pool_3x3 avg_pool_3x3 skip_connect sep_conv_3x3 sep_conv_5x5 dil_conv_3x3 dil_conv_5x5 enas "
+        "skip_connect sep_conv_3x3 sep_conv_5x5 avg_pool_3x3 max_pool_3x3",
         nodes=5,
         loose=True,
     ),
-    "amoeba": Family(
-        (
-            "skip_connect",
-            "sep_conv_3x3",
-            "sep_conv_5x5",
-            "sep_conv_7x7",
-            "avg_pool_3x3",
-            "max_pool_3x3",
-            "dil_sep_conv_3x3",
-            "conv_7x1_1x7",
-        ),
+    "pnas": _family(
+        "sep_conv_3x3 sep_conv_5x5 sep_conv_7x7 conv_7x1_1x7 skip_connect avg_pool_3x3 max_pool_3x3 dil_conv_3x3",
+        nodes=5,
+        loose=False,
+    ),
+    "nasnet": _family(
+        "skip_connect conv_3x1_1x3 conv_7x1_1x7 dil_conv_3x3 avg_pool_3x3 max_pool_3x3 max_pool_5x5 "
+        "max_pool_7x7 conv_1x1 conv_3x3 sep_conv_3x3 sep_conv_5x5 sep_conv_7x7",
+        nodes=5,
+        loose=True,
+    ),
+    "amoeba": _family(
+        "skip_connect sep_conv_3x3 sep_conv_5x5 sep_conv_7x7 avg_pool_3x3 max_pool_3x3 dil_sep_conv_3x3 conv_7x1_1x7",
         nodes=5,
         loose=True,
     ),
@@ -108,7 +69,7 @@ PUBLISHED: dict[Skeleton, tuple[int, int]] = {"cifar": (36, 20), "imagenet": (48
 
 
 @dataclass(frozen=True)
-class CellSpace:
+class NdsSpace:
     """Normal and reduction cells whose nodes each add up two operations on earlier states.
 
     The network is the one of DARTS (Liu et al., 2019): a stem, ``cells`` cells of which those after one and two
@@ -123,7 +84,7 @@ class CellSpace:
         skeleton: ``cifar`` (3×3 stem of 3·channels at full size) or ``imagenet`` (two-part stem at an eighth of it).
 
     Example:
-        >>> space = CellSpace("darts")
+        >>> space = NdsSpace("darts")
         >>> len(space.decisions)
         32
         >>> space.decisions[0].name, space.decisions[1].name
@@ -140,15 +101,10 @@ class CellSpace:
             raise UnknownName(f"no cell space is called {self.family!r}; expected one of {', '.join(FAMILIES)}")
         if self.skeleton not in PUBLISHED:
             raise InputError(f"{self.family}: skeleton={self.skeleton!r} was given; expected 'cifar' or 'imagenet'")
-        least = 2 if self.skeleton == "imagenet" else 1
-        if self.channels < least:
-            raise InputError(f"{self.family}: channels={self.channels} was given; expected at least {least}")
-        if self.cells < 1:
-            raise InputError(f"{self.family}: cells={self.cells} was given; expected at least 1")
+        require_least(self, channels=2 if self.skeleton == "imagenet" else 1, cells=1)
 
     @property
     def name(self) -> str:
-        """The registered name."""
         return self.family
 
     @property
@@ -163,26 +119,12 @@ class CellSpace:
         return half, half
 
     def check(self, task: Task) -> None:
-        """Raise InputError for inputs without spatial axes or too small for the reductions."""
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"{self.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
         least = 4 if self.skeleton == "cifar" else 32
-        if min(task.input_shape[1:]) < least:
-            raise InputError(
-                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {self.name} with the"
-                f" {self.skeleton} skeleton: at least {least} along every axis is needed"
-                " (give larger inputs, or --size for a task)"
-            )
+        require_grid(self, task, least, f" with the {self.skeleton} skeleton")
 
     def valid(self, arch: Arch) -> bool:
         """Whether every option exists: all of them make a network."""
-        decisions = self.decisions
-        return len(arch) == len(decisions) and all(
-            0 <= option < len(d) for option, d in zip(arch, decisions, strict=True)
-        )
+        return has_options(self, arch)
 
     def canonical(self, arch: Arch) -> Arch:
         """The one arch of all that compute the same function, up to the order of channels within the network."""
@@ -194,7 +136,6 @@ class CellSpace:
         return Extent(size(self), size(self))
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules."""
         require_arch(self, arch)
         return self.build_region(region_of(arch), task)
 
@@ -207,7 +148,7 @@ class CellSpace:
         nodes that are not yet sure to be read. Norms are affine, and poolings have none, as in the final network.
         """
         self.check(task)
-        self._require_region(region)
+        require_region(self, region)
         return CellsNetwork(self._frame(region), task)
 
     def build_cell(self, arch: Arch, dims: int) -> nn.Module:
@@ -216,25 +157,16 @@ class CellSpace:
         return self.build_cell_region(region_of(arch), dims)
 
     def build_cell_region(self, region: Region, dims: int) -> nn.Module:
-        """As ``build_cell``, with every open option of every decision taking part."""
-        self._require_region(region)
+        require_region(self, region)
         frame = self._frame(region)
         return CellsAlone(frame.normal, frame.reduction, dims)
 
-    def _require_region(self, region: Region) -> None:
-        for part, decision in zip(region, self.decisions, strict=True):
-            if not part or not part <= set(range(len(decision))):
-                raise InputError(
-                    f"{self.name}: the options {sorted(part)} of {decision.name!r} are not a non-empty choice"
-                )
-
     def counts(self, arch: Arch, task: Task) -> Counts:
-        """What ``build`` would give, from shapes alone."""
         require_arch(self, arch)
         self.check(task)
         return count(self._frame(region_of(arch)), task)
 
-    def scaled(self, channels: int, cells: int) -> CellSpace:
+    def scaled(self, channels: int, cells: int) -> NdsSpace:
         """The same space at another width, with this many normal cells before, between and after the reductions."""
         return replace(self, channels=channels, cells=3 * cells + 2)
 
@@ -272,7 +204,7 @@ class CellSpace:
         pairs = (pair for nodes in cells for node in nodes for pair in node)
         return tuple(number for name, source in pairs for number in (names.index(name), source))
 
-    def _plan(self, nodes: Nodes) -> Plan:
+    def _plan(self, nodes: Nodes) -> CellPlan:
         return plan(tuple(((first,), (second,)) for first, second in nodes), FAMILIES[self.family].loose)
 
     def _frame(self, region: Region) -> Frame:
@@ -285,7 +217,7 @@ class CellSpace:
         normal, reduction = (plan(half, family.loose) for half in (nodes[: family.nodes], nodes[family.nodes :]))
         return Frame(normal, reduction, self.channels, self.cells, self.skeleton)
 
-    def _checked(self, cell: str, pairs: tuple[Pair, ...], outputs: tuple[int, ...]) -> Nodes:
+    def _checked(self, cell: str, pairs: tuple[OperationPair, ...], outputs: tuple[int, ...]) -> Nodes:
         """The nodes of a cell, or an error that says which pair or concatenation is wrong."""
         family = FAMILIES[self.family]
         if len(pairs) != 2 * family.nodes:
@@ -322,7 +254,7 @@ def _decisions(name: str) -> tuple[Decision, ...]:
     return tuple(decisions)
 
 
-def _graph(title: str, nodes: Nodes, cell: Plan) -> Graph:
+def _graph(title: str, nodes: Nodes, cell: CellPlan) -> Graph:
     states = (Node(str(state), str(state), "state") for state in range(2, len(nodes) + 2))
     pairs = (
         Edge(str(source), str(state), operation)
@@ -337,37 +269,37 @@ def _graph(title: str, nodes: Nodes, cell: Plan) -> Graph:
 
 def cell_space(
     family: str, skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None
-) -> CellSpace:
+) -> NdsSpace:
     """A cell space at the published width and depth of its skeleton where these are not given.
 
     Example:
         >>> cell_space("darts", "imagenet")
-        CellSpace(family='darts', channels=48, cells=14, skeleton='imagenet')
+        NdsSpace(family='darts', channels=48, cells=14, skeleton='imagenet')
     """
     wide, deep = PUBLISHED.get(skeleton, (1, 1))
-    return CellSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
+    return NdsSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
 
 
-def darts(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+def darts(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
     """Cells of DARTS (Liu et al., 2019): 4 nodes, 8 operations, all nodes concatenated."""
     return cell_space("darts", skeleton, channels, cells)
 
 
-def enas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+def enas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
     """Cells of ENAS as in the NDS study: 5 nodes, 5 operations, loose ends concatenated."""
     return cell_space("enas", skeleton, channels, cells)
 
 
-def pnas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+def pnas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
     """Cells of PNAS as in the NDS study: 5 nodes, 8 operations, all nodes concatenated."""
     return cell_space("pnas", skeleton, channels, cells)
 
 
-def nasnet(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+def nasnet(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
     """Cells of NASNet as in the NDS study: 5 nodes, 13 operations, loose ends concatenated."""
     return cell_space("nasnet", skeleton, channels, cells)
 
 
-def amoeba(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> CellSpace:
+def amoeba(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
     """Cells of AmoebaNet as in the NDS study: 5 nodes, 8 operations, loose ends concatenated."""
     return cell_space("amoeba", skeleton, channels, cells)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.genotype import Plan, Slot
+from trainless.spaces.genotype import CellPlan, Slot
 from trainless.spaces.ops import CONV, GLOBAL, MAXIMUM, NORM, ReluConvNorm, Zero, average, conv
 from trainless.spaces.protocol import Counts, Network
 
@@ -171,8 +171,8 @@ class Frame:
         skeleton: A stem at full size (``cifar``), or one that divides the size by eight (``imagenet``).
     """
 
-    normal: Plan
-    reduction: Plan
+    normal: CellPlan
+    reduction: CellPlan
     channels: int
     cells: int
     skeleton: Skeleton
@@ -224,7 +224,7 @@ class _Slot(nn.ModuleDict):
 
 
 class _Cell(nn.Module):
-    def __init__(self, dims: int, plan: Plan, step: _Step) -> None:
+    def __init__(self, dims: int, plan: CellPlan, step: _Step) -> None:
         super().__init__()
         channels = step.channels
         self.older: nn.Module = (
@@ -292,7 +292,7 @@ class CellsNetwork(Network):
 class CellsAlone(nn.Module):
     """A normal cell of one channel, a reduction cell of two, norm, ReLU, global average and two outputs; no stem."""
 
-    def __init__(self, normal: Plan, reduction: Plan, dims: int) -> None:
+    def __init__(self, normal: CellPlan, reduction: CellPlan, dims: int) -> None:
         super().__init__()
         width = len(normal.outputs)
         self.normal = _Cell(dims, normal, _Step(1, 1, 1, reduces=False, after_reduction=False))

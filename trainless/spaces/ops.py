@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainless.spaces.moves import Choices, enumerate_archs, size
-
-COUNTED = 20_000
-"""Spaces of up to so many archs are counted one by one where they do not know their numbers."""
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Numbers of archs, None where nobody knows.
-
-    Attributes:
-        combinations: What the decisions span.
-        valid: Those that make a network.
-        different: Those that are left when twins count once, by the space's canonical form.
-    """
-
-    combinations: int
-    valid: int | None = None
-    different: int | None = None
-
-
-@runtime_checkable
-class Sized(Protocol):
-    """A space that knows its exact numbers without enumeration."""
-
-    def extent(self) -> Extent:
-        """Its numbers."""
-        ...
-
-
-def extent(space: Choices) -> Extent:
-    """The numbers of a space: its own, or counted where it is small.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> extent(NasBench201())
-        Extent(combinations=15625, valid=15625, different=5653)
-    """
-    if isinstance(space, Sized):
-        return space.extent()
-    if size(space) > COUNTED:
-        return Extent(size(space))
-    valid = list(enumerate_archs(space))
-    return Extent(size(space), len(valid), len({space.canonical(arch) for arch in valid}))
-
+from trainless.spaces.protocol import Network
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
@@ -106,3 +61,39 @@ class Zero(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 0
+
+
+class Reduction(nn.Module):
+    """NAS-Bench-201's residual block that halves the size."""
+
+    def __init__(self, dims: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.first = ReluConvNorm(dims, inputs, outputs, 3, 2)
+        self.second = ReluConvNorm(dims, outputs, outputs, 3)
+        self.shortcut = nn.Sequential(
+            AVERAGE[dims](2, 2, ceil_mode=True, count_include_pad=False), conv(dims, inputs, outputs, 1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.shortcut(x) + self.second(self.first(x))
+        return result
+
+
+class BlockNetwork(Network):
+    """A stem, blocks one after the other, a last part, global average and a linear classifier."""
+
+    def __init__(
+        self, dims: int, stem: nn.Module, blocks: Sequence[nn.Module], last: nn.Module, classifier: nn.Module
+    ) -> None:
+        super().__init__()
+        self.stem, self.blocks, self.last = stem, nn.ModuleList(blocks), last
+        self.pool = GLOBAL[dims](1)
+        self.classifier = classifier
+        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
+        return logits

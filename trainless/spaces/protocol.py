@@ -1,8 +1,9 @@
-"""What a search space is."""
+"""The contract of a search space and its optional parts, what spaces require of archs and tasks, a plain notation."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,32 +13,15 @@ from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.custom_source import class_digest
+from trainless.spaces.moves import Choices
 
 
 @runtime_checkable
-class Space(Protocol):
+class Space(Choices, Protocol):
     """Decisions, validity, canonical form, build and notation; sampling and moves are free functions."""
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        ...
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """The open choices, in order."""
-        ...
 
     def check(self, task: Task) -> None:
         """Raise InputError where networks of this space cannot take the task's inputs."""
-        ...
-
-    def valid(self, arch: Arch) -> bool:
-        """Whether these options make a network."""
-        ...
-
-    def canonical(self, arch: Arch) -> Arch:
-        """The one key of all archs that compute the same function."""
         ...
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
@@ -146,3 +130,80 @@ def require_arch(space: Space, arch: Arch) -> None:
             )
     if not space.valid(arch):
         raise InputError(f"{space.name}: {arch} is not a valid architecture of this space")
+
+
+def require_region(space: Space, region: Region) -> None:
+    """Raise InputError where nothing, or something that does not exist, is open of a decision."""
+    for part, decision in zip(region, space.decisions, strict=True):
+        if not part or not part <= set(range(len(decision))):
+            raise InputError(
+                f"{space.name}: the options {sorted(part)} of {decision.name!r} are not a non-empty choice"
+            )
+
+
+def require_grid(
+    space: Space,
+    task: Task,
+    least: int = 1,
+    reason: str = "",
+    remedy: str = "give larger inputs, or --size for a task",
+) -> None:
+    """Raise InputError where a task's inputs have no one to three axes in space, or are too small along one.
+
+    Args:
+        space: Who takes them.
+        task: The task.
+        least: How long every axis has to be.
+        reason: Why, as the end of the space's name.
+        remedy: What to do.
+    """
+    if not 1 <= task.dims <= 3 or task.vocabulary:
+        raise InputError(
+            f"{space.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"
+            f" {task.input_shape}: choose another space (trainless list spaces)"
+        )
+    if min(task.input_shape[1:]) < least:
+        raise InputError(
+            f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for {space.name}{reason}: at"
+            f" least {least} along every axis is needed ({remedy})"
+        )
+
+
+def require_least(space: Space, **least: int) -> None:
+    """Raise InputError where a parameter of a space is below its least value."""
+    for name, value in least.items():
+        if getattr(space, name) < value:
+            raise InputError(f"{space.name}: {name}={getattr(space, name)} was given; expected at least {value}")
+
+
+def format_pairs(decisions: Sequence[Decision], arch: Arch) -> str:
+    """Write an arch as pairs.
+
+    Example:
+        >>> format_pairs([Decision("depth", ("2", "4")), Decision("width", ("8", "16"))], (1, 0))
+        'depth=4,width=8'
+    """
+    return ",".join(f"{d.name}={d.options[option]}" for d, option in zip(decisions, arch, strict=True))
+
+
+def parse_pairs(space: str, decisions: Sequence[Decision], text: str) -> Arch:
+    """Read pairs in any order; every decision has to be there once.
+
+    Example:
+        >>> parse_pairs("demo", [Decision("depth", ("2", "4")), Decision("width", ("8", "16"))], "width=8,depth=4")
+        (1, 0)
+    """
+    named = {decision.name: decision for decision in decisions}
+    chosen: dict[str, int] = {}
+    for part in text.strip().split(","):
+        name, equals, option = (piece.strip() for piece in part.partition("="))
+        if not equals or name not in named:
+            raise InputError(f"{space}: {part.strip()!r} is not name=option with a name of {', '.join(named)}")
+        if option not in named[name].options:
+            raise InputError(f"{space}: {name}={option} was given; expected one of {', '.join(named[name].options)}")
+        if name in chosen:
+            raise InputError(f"{space}: {name!r} is given twice in {text!r}: leave one of them out")
+        chosen[name] = named[name].options.index(option)
+    if missing := [name for name in named if name not in chosen]:
+        raise InputError(f"{space}: {text!r} says nothing of {', '.join(missing)}: add {missing[0]}=… to it")
+    return tuple(chosen[name] for name in named)

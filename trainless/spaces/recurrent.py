@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.protocol import Counts, require_arch
-from trainless.spaces.recurrent_net import LanguageModel, count_layer, layer_sizes
+from trainless.spaces.moves import has_options
+from trainless.spaces.protocol import Counts, Network, require_arch, require_least
 from trainless.spaces.recurrent_recipe import (
+    ACTIVATIONS,
     HIDDEN,
     MAX_HIDDEN,
     NODES,
     OPERATIONS,
-    Cell,
-    Step,
+    RecipeNode,
+    RecurrentCell,
     X,
     canonical_cell,
     node_names,
@@ -39,13 +42,12 @@ _PARTS = 4  # decisions of one node: operation and three inputs
 
 @dataclass(frozen=True)
 class Recurrent:
-    """NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states.
+    """NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states, stacked after an embedding.
 
-    Layers of the cell are stacked between an embedding and its tied decoder.
-
-    Every node has an operation and three inputs, of which it reads as many as it needs; the new states are nodes;
-    nodes that no new state depends on are not there. An arch is valid where, among the nodes that are, inputs
-    of a node differ, only linear nodes read x (whose width is another), and every state and x are read.
+    The decoder is tied to the embedding. Every node has an operation and three inputs, of which it reads as many as
+    it needs; the new states are nodes; nodes that no new state depends on are not there. An arch is valid where, among
+    the nodes that are, inputs of a node differ, only linear nodes read x (whose width is another), and every state and
+    x are read.
 
     The published initialisation (uniform ± 1/√width, embedding ± 0.1) is left to the weights of a probe: layers
     start by PyTorch's rules, the shared embedding by those of the decoder. There is no dropout.
@@ -68,26 +70,16 @@ class Recurrent:
     nhid: int = 600
     layers: int = 3
     nodes: int = 24
+    name = "recurrent"
 
     def __post_init__(self) -> None:
-        for name in ("emsize", "nhid", "layers"):
-            if getattr(self, name) < 1:
-                raise InputError(f"recurrent: {name}={getattr(self, name)} was given; expected at least 1")
-        if self.nodes < MAX_HIDDEN:
-            raise InputError(f"recurrent: nodes={self.nodes} was given; expected at least {MAX_HIDDEN}")
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "recurrent"
+        require_least(self, emsize=1, nhid=1, layers=1, nodes=MAX_HIDDEN)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The open choices, in order."""
         return _decisions(self.nodes)
 
     def check(self, task: Task) -> None:
-        """Raise InputError where the task's inputs do not fit."""
         if not task.vocabulary or task.target.kind != "tokens":
             raise InputError(
                 f"recurrent takes sequences of tokens; the task {task.name!r} has inputs of shape {task.input_shape}:"
@@ -101,18 +93,13 @@ class Recurrent:
 
     def valid(self, arch: Arch) -> bool:
         """Whether the nodes that new states depend on keep the rules of the space."""
-        if len(arch) != len(self.decisions):
-            return False
-        if not all(0 <= option < len(decision) for option, decision in zip(arch, self.decisions, strict=True)):
-            return False
-        return next(problems(self.cell(arch)), None) is None
+        return has_options(self, arch) and next(problems(self.cell(arch)), None) is None
 
     def canonical(self, arch: Arch) -> Arch:
         """The same cell with its nodes, swappable inputs and further states in a fixed order, and none unused."""
         return self.encode(canonical_cell(self.cell(arch)))
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules."""
         require_arch(self, arch)
         self.check(task)
         return LanguageModel(self.cell(arch), task.vocabulary, layer_sizes(self.emsize, self.nhid, self.layers))
@@ -141,16 +128,16 @@ class Recurrent:
         require_arch(self, arch)
         return write_recipe(self.cell(arch))
 
-    def cell(self, arch: Arch) -> Cell:
+    def cell(self, arch: Arch) -> RecurrentCell:
         """The nodes that an arch stands for, without those that lead nowhere."""
         steps = []
         for node in range(self.nodes):
             op, *inputs = arch[1 + node * _PARTS : 1 + (node + 1) * _PARTS]
-            steps.append(Step("linear" if op <= 1 else CHOICES[op], tuple(inputs[: _ARITY[op]])))
+            steps.append(RecipeNode("linear" if op <= 1 else CHOICES[op], tuple(inputs[: _ARITY[op]])))
         hidden = arch[1 + self.nodes * _PARTS :][: arch[0] + 1]
-        return Cell(tuple(steps), tuple(hidden)).pruned()
+        return RecurrentCell(tuple(steps), tuple(hidden)).pruned()
 
-    def encode(self, cell: Cell) -> Arch:
+    def encode(self, cell: RecurrentCell) -> Arch:
         """The arch of a cell, with everything that is not there at its first option."""
         arch = [len(cell.hidden) - 1]
         for step in cell.steps:
@@ -192,3 +179,114 @@ def _decisions(nodes: int) -> tuple[Decision, ...]:
         decisions += [Decision(f"{name}.input{place}", sources) for place in range(3)]
     decisions += [Decision(f"h_new_{state}", tuple(names)) for state in range(MAX_HIDDEN)]
     return tuple(decisions)
+
+
+_ACTIVATION: dict[str, type[nn.Module]] = dict(zip(ACTIVATIONS, (nn.Tanh, nn.Sigmoid, nn.LeakyReLU), strict=True))
+
+
+def layer_sizes(emsize: int, nhid: int, layers: int) -> list[tuple[int, int]]:
+    """Inputs and hidden width of each layer: emsize → nhid → … → emsize.
+
+    Example:
+        >>> layer_sizes(400, 600, 3)
+        [(400, 600), (600, 600), (600, 400)]
+    """
+    widths = [emsize, *[nhid] * (layers - 1), emsize]
+    return list(itertools.pairwise(widths))
+
+
+def count_layer(tally: Tally, cell: RecurrentCell, inputs: int, width: int, length: int) -> None:
+    """Add a layer's linear nodes: one matrix per input, one bias per node."""
+    for step in cell.steps:
+        if step.op == "linear":
+            for place, source in enumerate(step.inputs):
+                tally.linear(inputs if source == X else width, width, length, bias=place == 0)
+
+
+class Mix(nn.Module):
+    """The sum of one matrix per input and one bias."""
+
+    def __init__(self, inputs: list[int], outputs: int) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(size, outputs, bias=place == 0) for place, size in enumerate(inputs))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Add up the parts."""
+        total: Tensor = self.parts[0](inputs[0])
+        for part, x in zip(list(self.parts)[1:], inputs[1:], strict=True):
+            total = total + part(x)
+        return total
+
+
+class Blend(nn.Module):
+    """``g·a + (1 − g)·b``."""
+
+    def forward(self, gate: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Weigh two values by a gate."""
+        return gate * a + (1 - gate) * b
+
+
+class Product(nn.Module):
+    """``a·b``."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply."""
+        return a * b
+
+
+class Sum(nn.Module):
+    """``a + b``."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Add."""
+        return a + b
+
+
+def _module(step: RecipeNode, inputs: int, width: int) -> nn.Module:
+    if step.op == "linear":
+        return Mix([inputs if source == X else width for source in step.inputs], width)
+    if step.op in _ACTIVATION:
+        return _ACTIVATION[step.op]()
+    return {"blend": Blend, "elementwise_prod": Product, "elementwise_sum": Sum}[step.op]()
+
+
+class RecurrentLayer(nn.Module):
+    """A cell unrolled over time from states of zeros; its output is the first new state of every step."""
+
+    def __init__(self, cell: RecurrentCell, inputs: int, width: int) -> None:
+        super().__init__()
+        self.cell, self.width = cell, width
+        self.nodes = nn.ModuleList(_module(step, inputs, width) for step in cell.steps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs ``(N, T, width)`` of a sequence ``(N, T, inputs)``."""
+        states = [x.new_zeros(x.shape[0], self.width) for _ in self.cell.hidden]
+        outputs = []
+        for moment in x.unbind(1):
+            values = {X: moment, **{HIDDEN + index: state for index, state in enumerate(states)}}
+            for index, (step, node) in enumerate(zip(self.cell.steps, self.nodes, strict=True)):
+                values[NODES + index] = node(*(values[source] for source in step.inputs))
+            states = [values[NODES + node] for node in self.cell.hidden]
+            outputs.append(states[0])
+        return torch.stack(outputs, 1)
+
+
+class LanguageModel(Network):
+    """Tokens ``(N, T)`` to the next token's logits ``(N, T, vocabulary)``; embedding and decoder share weights."""
+
+    def __init__(self, cell: RecurrentCell, vocabulary: int, sizes: list[tuple[int, int]]) -> None:
+        super().__init__()
+        emsize = sizes[0][0]
+        self.decoder = nn.Linear(emsize, vocabulary)
+        self.embedding = nn.Embedding(vocabulary, emsize, _weight=self.decoder.weight)
+        self.embedding.weight = self.decoder.weight
+        self.layers = nn.ModuleList(RecurrentLayer(cell, inputs, width) for inputs, width in sizes)
+        self.block_names = ("embedding", *(f"layers.{index}" for index in range(len(sizes))))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits ``(N, T, vocabulary)`` of tokens ``(N, T)``."""
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        logits: Tensor = self.decoder(x)
+        return logits

@@ -33,7 +33,7 @@ _STATE = re.compile(r"h_new_([0-9]{1,3})")
 
 
 @dataclass(frozen=True)
-class Step:
+class RecipeNode:
     """One node: an operation and the sources that it reads, in order."""
 
     op: str
@@ -41,10 +41,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """Nodes in an order in which each reads earlier ones only, and the node of each new hidden state."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RecipeNode, ...]
     hidden: tuple[int, ...]
 
     def live(self) -> tuple[int, ...]:
@@ -55,19 +55,19 @@ class Cell:
                 wanted |= {source - NODES for source in self.steps[node].inputs if source >= NODES}
         return tuple(sorted(wanted))
 
-    def reordered(self, order: Sequence[int]) -> Cell:
+    def reordered(self, order: Sequence[int]) -> RecurrentCell:
         """These nodes alone, in this order, which has to keep sources before what reads them."""
         place = {node: index for index, node in enumerate(order)}
         steps = tuple(
-            Step(
+            RecipeNode(
                 self.steps[node].op,
                 tuple(s if s < NODES else NODES + place[s - NODES] for s in self.steps[node].inputs),
             )
             for node in order
         )
-        return Cell(steps, tuple(place[node] for node in self.hidden))
+        return RecurrentCell(steps, tuple(place[node] for node in self.hidden))
 
-    def pruned(self) -> Cell:
+    def pruned(self) -> RecurrentCell:
         """The cell without the nodes that lead nowhere."""
         return self.reordered(self.live())
 
@@ -79,13 +79,13 @@ def source_name(source: int, names: Sequence[str]) -> str:
     return f"h_prev_{source - HIDDEN}" if source < NODES else names[source - NODES]
 
 
-def node_names(cell: Cell) -> list[str]:
+def node_names(cell: RecurrentCell) -> list[str]:
     """``h_new_j`` for the nodes that are new states and ``node_i`` for the others."""
     states = {node: f"h_new_{state}" for state, node in enumerate(cell.hidden)}
     return [states.get(node, f"node_{node}") for node in range(len(cell.steps))]
 
 
-def problems(cell: Cell) -> Iterator[str]:
+def problems(cell: RecurrentCell) -> Iterator[str]:
     """What keeps a pruned cell from being one of the space, each as the end of a sentence."""
     names = node_names(cell)
     if len(set(cell.hidden)) < len(cell.hidden):
@@ -105,11 +105,11 @@ def problems(cell: Cell) -> Iterator[str]:
             yield f"nothing reads {source_name(source, names)}: every input and state has to be used"
 
 
-def write_recipe(cell: Cell) -> str:
+def write_recipe(cell: RecurrentCell) -> str:
     """The benchmark's JSON of a cell.
 
     Example:
-        >>> tanh = Cell((Step("linear", (X, HIDDEN)), Step("activation_tanh", (NODES,))), (1,))
+        >>> tanh = RecurrentCell((RecipeNode("linear", (X, HIDDEN)), RecipeNode("activation_tanh", (NODES,))), (1,))
         >>> write_recipe(tanh)[:53]
         '{"node_0": {"op": "linear", "input": ["x", "h_prev_0"'
     """
@@ -121,7 +121,7 @@ def write_recipe(cell: Cell) -> str:
     return json.dumps(recipe)
 
 
-def read_recipe(text: str) -> Cell:
+def read_recipe(text: str) -> RecurrentCell:
     """The cell of a recipe in JSON, with its nodes sorted so that sources come first; raises InputError.
 
     Example:
@@ -147,8 +147,10 @@ def read_recipe(text: str) -> Cell:
     order = _sorted(recipe)
     place = {name: NODES + index for index, name in enumerate(order)}
     place |= {"x": X, **{f"h_prev_{state}": HIDDEN + state for state in range(MAX_HIDDEN)}}
-    steps = tuple(Step(recipe[name]["op"], tuple(place[source] for source in recipe[name]["input"])) for name in order)
-    cell = Cell(steps, tuple(place[states[index]] - NODES for index in range(len(states))))
+    steps = tuple(
+        RecipeNode(recipe[name]["op"], tuple(place[source] for source in recipe[name]["input"])) for name in order
+    )
+    cell = RecurrentCell(steps, tuple(place[states[index]] - NODES for index in range(len(states))))
     if dead := [order[node] for node in range(len(steps)) if node not in cell.live()]:
         raise InputError(f"recurrent: {dead[0]!r} leads to no new state: leave it out")
     return cell
@@ -190,7 +192,7 @@ _Code = tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]
 
 
 @functools.lru_cache(maxsize=4096)
-def canonical_cell(cell: Cell) -> Cell:
+def canonical_cell(cell: RecurrentCell) -> RecurrentCell:
     """The first of all ways to write a pruned cell down.
 
     Nodes may be renumbered, the inputs of linear, sum and product swapped, and the states after the first
@@ -202,18 +204,18 @@ def canonical_cell(cell: Cell) -> Cell:
     return min(forms, key=_code)
 
 
-def _renamed(cell: Cell, order: tuple[int, ...]) -> Cell:
+def _renamed(cell: RecurrentCell, order: tuple[int, ...]) -> RecurrentCell:
     """The cell whose j-th state is what was the ``order[j]``-th."""
     place = {HIDDEN + old: HIDDEN + new for new, old in enumerate(order)}
-    steps = tuple(Step(step.op, tuple(place.get(s, s) for s in step.inputs)) for step in cell.steps)
-    return Cell(steps, tuple(cell.hidden[old] for old in order))
+    steps = tuple(RecipeNode(step.op, tuple(place.get(s, s) for s in step.inputs)) for step in cell.steps)
+    return RecurrentCell(steps, tuple(cell.hidden[old] for old in order))
 
 
-def _code(cell: Cell) -> _Code:
+def _code(cell: RecurrentCell) -> _Code:
     return cell.hidden, tuple((OPERATIONS.index(step.op), step.inputs) for step in cell.steps)
 
 
-def _smallest(cell: Cell, singled: dict[int, int]) -> Cell:
+def _smallest(cell: RecurrentCell, singled: dict[int, int]) -> RecurrentCell:
     """Sort nodes by what they are and how they are connected; where that leaves a tie, try every way to break it."""
     colours = _refined(cell, singled)
     classes: dict[int, list[int]] = {}
@@ -225,7 +227,7 @@ def _smallest(cell: Cell, singled: dict[int, int]) -> Cell:
     return min((_smallest(cell, singled | {node: len(singled) + 1}) for node in tied), key=_code)
 
 
-def _refined(cell: Cell, singled: dict[int, int]) -> list[int]:
+def _refined(cell: RecurrentCell, singled: dict[int, int]) -> list[int]:
     """Colours of the nodes, refined by those of inputs and readers until nothing changes."""
     states = {node: state + 1 for state, node in enumerate(cell.hidden)}
     colours = _ranked(
@@ -248,7 +250,7 @@ def _refined(cell: Cell, singled: dict[int, int]) -> list[int]:
         colours = finer
 
 
-def _in_order(step: Step, inputs: list[int]) -> list[int]:
+def _in_order(step: RecipeNode, inputs: list[int]) -> list[int]:
     return inputs if step.op == "blend" else sorted(inputs)
 
 
@@ -259,7 +261,7 @@ def _ranked(signatures: Sequence[object]) -> list[int]:
     return [place[text] for text in texts]
 
 
-def _sorted_by_colour(cell: Cell, colours: list[int]) -> Cell:
+def _sorted_by_colour(cell: RecurrentCell, colours: list[int]) -> RecurrentCell:
     """Nodes by colour, each as soon as its sources are there; swappable inputs in increasing order."""
     order: list[int] = []
     while len(order) < len(cell.steps):
@@ -270,15 +272,15 @@ def _sorted_by_colour(cell: Cell, colours: list[int]) -> Cell:
         ]
         order.append(min(ready, key=colours.__getitem__))
     placed = cell.reordered(order)
-    steps = tuple(Step(step.op, tuple(_in_order(step, list(step.inputs)))) for step in placed.steps)
-    return Cell(steps, placed.hidden)
+    steps = tuple(RecipeNode(step.op, tuple(_in_order(step, list(step.inputs)))) for step in placed.steps)
+    return RecurrentCell(steps, placed.hidden)
 
 
 _MAIN_ODDS = (0.5, 1 / 6, 1 / 6, 1 / 6)
 _LINEAR_INPUTS, _LINEAR_ODDS = (2, 3), (0.8, 0.2)
 
 
-def random_cell(rng: np.random.Generator, hidden: int = 2, intermediate: int = 7) -> Cell:
+def random_cell(rng: np.random.Generator, hidden: int = 2, intermediate: int = 7) -> RecurrentCell:
     """One random cell by the benchmark's procedure, drawn again until it passes the benchmark's checks.
 
     Nodes are added until there are ``hidden + intermediate``: with odds 3:1:1:1 a linear node (2 or 3 distinct
@@ -305,15 +307,15 @@ def random_cell(rng: np.random.Generator, hidden: int = 2, intermediate: int = 7
     while True:
         steps = _redundant(rng, hidden, hidden + intermediate)
         chosen = rng.choice(len(steps), hidden, replace=False)
-        cell = Cell(tuple(steps), tuple(int(node) for node in chosen)).pruned()
+        cell = RecurrentCell(tuple(steps), tuple(int(node) for node in chosen)).pruned()
         direct = any(HIDDEN <= source < NODES for node in cell.hidden for source in cell.steps[node].inputs)
         if not direct and next(problems(cell), None) is None:
             return cell
 
 
-def _redundant(rng: np.random.Generator, hidden: int, size: int) -> list[Step]:
+def _redundant(rng: np.random.Generator, hidden: int, size: int) -> list[RecipeNode]:
     """The graph before anything is removed; a linear node at the end may make it one larger."""
-    steps: list[Step] = []
+    steps: list[RecipeNode] = []
     states = list(range(HIDDEN, HIDDEN + hidden))
     activations: list[int] = []
     while len(steps) < size:
@@ -321,14 +323,14 @@ def _redundant(rng: np.random.Generator, hidden: int, size: int) -> list[Step]:
         if op == "linear":
             sources = [X, *states, *activations]
             wanted = min(_LINEAR_INPUTS[rng.choice(2, p=_LINEAR_ODDS)], len(sources))
-            steps.append(Step(op, _choose(rng, sources, wanted)))
-            steps.append(Step(ACTIVATIONS[rng.integers(len(ACTIVATIONS))], (NODES + len(steps) - 1,)))
+            steps.append(RecipeNode(op, _choose(rng, sources, wanted)))
+            steps.append(RecipeNode(ACTIVATIONS[rng.integers(len(ACTIVATIONS))], (NODES + len(steps) - 1,)))
             activations.append(NODES + len(steps) - 1)
         else:
             sources = [*states, *range(NODES, NODES + len(steps))]
             wanted = 3 if op == "blend" else 2
             if wanted <= len(sources):
-                steps.append(Step(op, _choose(rng, sources, wanted)))
+                steps.append(RecipeNode(op, _choose(rng, sources, wanted)))
     return steps
 
 

@@ -10,8 +10,9 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.ops import AVERAGE, GLOBAL, NORM, Extent, ReluConvNorm, conv
-from trainless.spaces.protocol import Counts, Network, require_arch
+from trainless.spaces.moves import Extent, has_options
+from trainless.spaces.ops import NORM, BlockNetwork, Reduction, ReluConvNorm, conv
+from trainless.spaces.protocol import Counts, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 WIDTHS = tuple(range(8, 65, 8))
@@ -22,7 +23,7 @@ _INNER = ((1, 2), (1, 3), (2, 3))
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8.
+    """The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8; 32,768 archs.
 
     32,768 archs. Three cells with a residual reduction between two of them. Every cell is the benchmark's,
     ``|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|``;
@@ -36,32 +37,14 @@ class Sizes:
         11714
     """
 
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "nats-size"
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """The open choices, in order."""
-        return _DECISIONS
+    name = "nats-size"
+    decisions = _DECISIONS
 
     def check(self, task: Task) -> None:
-        """Raise InputError where the task's inputs do not fit."""
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"nats-size takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
-        if min(task.input_shape[1:]) < 4:
-            raise InputError(
-                f"inputs of size {'x'.join(map(str, task.input_shape[1:]))} are too small for nats-size, which halves"
-                " them twice: at least 4 along every axis is needed (give larger inputs, or --size for a task)"
-            )
+        require_grid(self, task, 4, ", which halves them twice")
 
     def valid(self, arch: Arch) -> bool:
-        """Whether these options make a network."""
-        return len(arch) == len(LAYERS) and all(0 <= option < len(WIDTHS) for option in arch)
+        return has_options(self, arch)
 
     def canonical(self, arch: Arch) -> Arch:
         """The arch itself: no two are the same network."""
@@ -73,13 +56,11 @@ class Sizes:
         return Extent(every, every, every)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules."""
         require_arch(self, arch)
         self.check(task)
         return _Net(_widths(arch), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        """Parameters, multiply–accumulates and parameter tensors from shapes alone."""
         require_arch(self, arch)
         self.check(task)
         tally, widths = Tally(), _widths(arch)
@@ -160,38 +141,13 @@ class _Widen(nn.Sequential):
         super().__init__(conv(dims, inputs, width, 1), NORM[dims](width))
 
 
-class _Reduction(nn.Module):
-    def __init__(self, dims: int, inputs: int, width: int) -> None:
-        super().__init__()
-        self.first = ReluConvNorm(dims, inputs, width, 3, 2)
-        self.second = ReluConvNorm(dims, width, width, 3)
-        self.shortcut = nn.Sequential(
-            AVERAGE[dims](2, 2, ceil_mode=True, count_include_pad=False), conv(dims, inputs, width, 1)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.shortcut(x) + self.second(self.first(x))
-        return y
-
-
-class _Net(Network):
+class _Net(BlockNetwork):
     def __init__(self, widths: tuple[int, ...], task: Task) -> None:
-        super().__init__()
         dims, inputs = task.dims, widths[0]
-        self.stem = nn.Sequential(conv(dims, task.input_shape[0], inputs, 3), NORM[dims](inputs))
+        stem = nn.Sequential(conv(dims, task.input_shape[0], inputs, 3), NORM[dims](inputs))
         blocks: list[nn.Module] = []
         for layer, width in enumerate(widths):
-            blocks.append(_Reduction(dims, inputs, width) if layer % 2 else _Cell(dims, inputs, width))
+            blocks.append(Reduction(dims, inputs, width) if layer % 2 else _Cell(dims, inputs, width))
             inputs = width
-        self.blocks = nn.ModuleList(blocks)
-        self.last = nn.Sequential(NORM[dims](inputs), nn.ReLU())
-        self.pool = GLOBAL[dims](1)
-        self.classifier = nn.Linear(inputs, task.target.outputs)
-        self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
-        return logits
+        last = nn.Sequential(NORM[dims](inputs), nn.ReLU())
+        super().__init__(dims, stem, blocks, last, nn.Linear(inputs, task.target.outputs))

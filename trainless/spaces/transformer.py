@@ -14,11 +14,10 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.counts import Tally
-from trainless.spaces.notation import format_pairs, parse_pairs
+from trainless.spaces.moves import has_options
 from trainless.spaces.ops import CONV
-from trainless.spaces.protocol import Counts, Network, require_arch
-from trainless.spaces.sketch import Block as Step
-from trainless.spaces.sketch import Chain
+from trainless.spaces.protocol import Counts, Network, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.sketch import Block, Chain
 
 DEPTHS = (2, 4, 6, 8, 12)
 WIDTHS = (64, 96, 128, 192, 256, 384)
@@ -45,7 +44,6 @@ class Transformer:
     """Vision transformers: depth, width, heads, ratio, patch size and pooling are open.
 
     Patches, learnt positions, pre-norm blocks of attention and a GELU layer pair, class token or mean, head.
-
     Valid where the heads divide the width. Inputs whose size no patch divides are filled up with zeros at the end
     of each axis. There is no dropout.
 
@@ -60,16 +58,12 @@ class Transformer:
     """
 
     patches: tuple[int, ...] = (2, 4, 8)
+    name = "transformer"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "patches", tuple(self.patches))
         if not self.patches or min(self.patches) < 1 or len(set(self.patches)) < len(self.patches):
             raise InputError(f"transformer: patches={self.patches} was given; expected different sizes of at least 1")
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "transformer"
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -78,11 +72,7 @@ class Transformer:
 
     def check(self, task: Task) -> None:
         """Raise InputError where a patch is larger than an input."""
-        if not 1 <= task.dims <= 3 or task.vocabulary:
-            raise InputError(
-                f"transformer takes signals, images and volumes; the task {task.name!r} has inputs of shape"
-                f" {task.input_shape}: choose another space (trainless list spaces)"
-            )
+        require_grid(self, task)
         if min(task.input_shape[1:]) < max(self.patches):
             raise InputError(
                 f"a patch of {max(self.patches)} does not fit inputs of size"
@@ -92,9 +82,7 @@ class Transformer:
 
     def valid(self, arch: Arch) -> bool:
         """Whether the heads divide the width."""
-        if len(arch) != len(self.decisions):
-            return False
-        if not all(0 <= option < len(decision) for option, decision in zip(arch, self.decisions, strict=True)):
+        if not has_options(self, arch):
             return False
         shape = self.shape(arch)
         return shape.width % shape.heads == 0
@@ -154,13 +142,13 @@ class Transformer:
         """Patches, blocks and head, for drawing."""
         shape = self.shape(arch)
         blocks = (
-            Step("patches", f"edge {shape.patch}, width {shape.width}, learnt positions"),
-            Step(f"{shape.depth} × attention", f"{shape.heads} heads of {shape.width // shape.heads}, pre-norm"),
-            Step(
+            Block("patches", f"edge {shape.patch}, width {shape.width}, learnt positions"),
+            Block(f"{shape.depth} × attention", f"{shape.heads} heads of {shape.width // shape.heads}, pre-norm"),
+            Block(
                 f"{shape.depth} × linear, GELU, linear", f"{shape.width} → {shape.ratio * shape.width} → {shape.width}"
             ),
-            Step("class token" if shape.pool == "class" else "mean over tokens"),
-            Step("classifier"),
+            Block("class token" if shape.pool == "class" else "mean over tokens"),
+            Block("classifier"),
         )
         return (Chain("network", blocks),)
 
@@ -204,7 +192,7 @@ class Attention(nn.Module):
         return y
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """``x + attention(norm(x))``, then ``x + mlp(norm(x))``."""
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
@@ -232,7 +220,7 @@ class VisionTransformer(Network):
         self.patches = CONV[task.dims](task.input_shape[0], shape.width, shape.patch, shape.patch)
         self.token = nn.Parameter(torch.empty(1, 1, shape.width)) if shape.pool == "class" else None
         self.positions = nn.Parameter(torch.empty(1, math.prod(grid) + (shape.pool == "class"), shape.width))
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, shape.ratio) for _ in range(shape.depth))
+        self.blocks = nn.ModuleList(TransformerBlock(shape.width, shape.heads, shape.ratio) for _ in range(shape.depth))
         self.norm = nn.LayerNorm(shape.width)
         self.classifier = nn.Linear(shape.width, task.target.outputs)
         self.block_names = tuple(f"blocks.{index}" for index in range(shape.depth))
@@ -241,7 +229,6 @@ class VisionTransformer(Network):
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of a batch ``(N, C, *spatial)``."""
         x = self.patches(F.pad(x, self.padding)).flatten(2).transpose(1, 2)
         if self.token is not None:
             x = torch.cat([self.token.expand(len(x), -1, -1), x], 1)

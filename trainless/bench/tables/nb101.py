@@ -80,7 +80,7 @@ def hashed(text: str) -> str:
         >>> hashed("01/00;input|output")
         '043721b9c7fe8c5fad811d47d83132ec'
     """
-    from trainless.spaces.nb101_net import OPERATIONS, Cell, module_hash, pruned  # torch: not needed to open a table
+    from trainless.spaces.nb101_cell import OPERATIONS, Cell, module_hash, pruned  # torch: not needed to open a table
 
     adjacency, parted, names = own_notation(text).partition(";")
     if not parted:
