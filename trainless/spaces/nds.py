@@ -38,7 +38,11 @@ def _family(operations: str, nodes: int, loose: bool) -> Family:
 
 FAMILIES = {
     "darts": _family(
-        "none max_pool_3x3 avg_pool_3x3 skip_connect sep_conv_3x3 sep_conv_5x5 dil_conv_3x3 dil_conv_5x5 enas "
+        "none max_pool_3x3 avg_pool_3x3 skip_connect sep_conv_3x3 sep_conv_5x5 dil_conv_3x3 dil_conv_5x5",
+        nodes=4,
+        loose=False,
+    ),
+    "enas": _family(
         "skip_connect sep_conv_3x3 sep_conv_5x5 avg_pool_3x3 max_pool_3x3",
         nodes=5,
         loose=True,
@@ -49,8 +53,8 @@ FAMILIES = {
         loose=False,
     ),
     "nasnet": _family(
-        "skip_connect conv_3x1_1x3 conv_7x1_1x7 dil_conv_3x3 avg_pool_3x3 max_pool_3x3 max_pool_5x5 "
-        "max_pool_7x7 conv_1x1 conv_3x3 sep_conv_3x3 sep_conv_5x5 sep_conv_7x7",
+        "skip_connect conv_3x1_1x3 conv_7x1_1x7 dil_conv_3x3 avg_pool_3x3 max_pool_3x3 max_pool_5x5 max_pool_7x7 "
+        "conv_1x1 conv_3x3 sep_conv_3x3 sep_conv_5x5 sep_conv_7x7",
         nodes=5,
         loose=True,
     ),
