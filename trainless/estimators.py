@@ -41,7 +41,7 @@ LEAST = 8  # values along the only axis of a row
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share.
+    """The common part of both estimators.
 
     Args:
         preset: ``fast``, ``thorough`` or ``teacup``: how much is done. This and the following take the place of the
@@ -121,7 +121,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(str(error)) from error
 
     def predict_uncertainty(self, X: Any) -> dict[str, Array]:  # noqa: N803
-        """What is not known of each sample.
+        """The uncertainty of each sample.
 
         Args:
             X: The inputs.

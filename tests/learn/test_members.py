@@ -26,7 +26,6 @@ from trainless.learn.members import (
     member_folder,
     member_of,
     of_architectures,
-    of_initialisations,
     save_member,
     train_member,
 )
@@ -149,8 +148,8 @@ def test_every_registered_space_is_described_by_plain_data() -> None:
 
 
 def test_initialisations_differ_and_repeat(digits: Task) -> None:
-    one, two = (build(member, digits) for member in of_initialisations(TINY, ARCHS[0], 2, QUICK))
-    again = build(of_initialisations(TINY, ARCHS[0], 1, QUICK)[0], digits)
+    one, two = (build(member, digits) for member in of_architectures(TINY, [ARCHS[0]] * 2, QUICK))
+    again = build(of_architectures(TINY, ARCHS[:1], QUICK)[0], digits)
     weight = "classifier.weight"
     assert not torch.equal(one.state_dict()[weight], two.state_dict()[weight])
     assert torch.equal(one.state_dict()[weight], again.state_dict()[weight])
@@ -183,7 +182,7 @@ def test_regression_has_intervals(tmp_path: Path) -> None:
     task = Task(
         "values", (1, 8, 8), Target("regression", 1), part, Part(x[100:160], y[100:160]), Part(x[160:], y[160:])
     )
-    members = of_initialisations(TINY, ARCHS[0], 2, recipe("default", epochs=2))
+    members = of_architectures(TINY, [ARCHS[0]] * 2, recipe("default", epochs=2))
     nets = tuple(train_member(member, task).net for member in members)
     made = calibrate(nets, np.ones(2), task, np.arange(60))
     found = made.predict_part("test")

@@ -98,7 +98,7 @@ def write_csv(path: Path, predictor: Predictor, said: Prediction, names: Sequenc
 
 
 def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) -> Iterator[dict[str, Any]]:
-    """What is said of each case, by column; a case is called as its file, or counted from 0."""
+    """The answers about each case, by column; a case is called as its file, or counted from 0."""
     target = predictor.task.target
     unlike = None if said.drift is None or predictor.drift is None else predictor.drift.unlike(said.drift)
     names = list(target.names) or [str(number) for number in range(target.outputs)]

@@ -57,7 +57,7 @@ class StepSeconds:
 
 
 def prunings(space: Space, *, number: int = 1, first: Sequence[str] = ()) -> int:
-    """How many regions a search by pruning looks at, whatever it finds.
+    """The number of regions that a search by pruning looks at, whatever it finds.
 
     Args:
         space: What is pruned.
@@ -146,7 +146,7 @@ def _seconds(measure: Measure, candidate: Candidate) -> float:
 
 @dataclass(frozen=True)
 class Numbers:
-    """How much a run does, and the seconds that this is expected to take."""
+    """The amounts of a run, and the seconds that they are expected to take."""
 
     evaluations: int
     prune: bool

@@ -34,7 +34,7 @@ LEARNED = "learned"  # where a member comes from that was chosen by the first on
 
 @dataclass(frozen=True)
 class Winner:
-    """What one search came to: its ``result.json``.
+    """The result of one search: its ``result.json``.
 
     Args:
         trial: The search.
@@ -120,7 +120,7 @@ def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinc
 
 
 def first_members(size: int) -> int:
-    """How many members are chosen before anything is learned: half of them, rounded up, and at least two.
+    """The number of members that are chosen before anything is learned: half, rounded up, and at least two.
 
     Example:
         >>> [first_members(size) for size in (1, 2, 3, 4, 5, 30)]
@@ -154,7 +154,7 @@ def promising(
     trained: Sequence[tuple[Arch, float]],
     count: int,
 ) -> list[Arch]:
-    """What to train next of all that the searches remember, by :func:`trainless.rankings.learn`.
+    """The most promising candidates of all that the searches remember, by :func:`trainless.rankings.learn`.
 
     Archs that compute the same are one candidate, the first of them; its scores are the mean over the searches that
     found it, and its value the mean over its trainings that did not fail.
@@ -217,7 +217,7 @@ def _winner(trial: Trial, found: Found) -> Winner:
 
 
 def _least_failed(trial: Trial, found: Found) -> list[Place]:
-    """Where no candidate has all its scores: those that lack the fewest, in their order."""
+    """The candidates that lack the fewest scores, in their order, where none has all."""
     if not found.places or all(len(place.failures) == len(place.scores) for place in found.places):
         reasons = [reason for place in found.places for reason in place.failures.values()]
         raise InputError(

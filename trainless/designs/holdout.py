@@ -1,4 +1,4 @@
-"""What training sees of a task: the half of the validation part that may stop it, and values in units of their own."""
+"""The holdout: half of the validation part may stop training, half calibrates; values are learnt standardised."""
 
 from __future__ import annotations
 

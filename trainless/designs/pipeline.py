@@ -38,7 +38,7 @@ from trainless.designs.settings import DesignSettings
 from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
-from trainless.learn.members import Member, of_architectures, of_initialisations, read_document
+from trainless.learn.members import Member, of_architectures, read_document
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.rankings import ranking as named_ranking
 from trainless.report.report import write_report
@@ -264,7 +264,7 @@ def _baseline(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> dict[s
         return {}
     arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
     first = SEEDS * run.settings.seed + BASELINE_SEEDS
-    same = of_initialisations(plan.space, arch, plan.baseline, plan.recipe, first)
+    same = of_architectures(plan.space, [arch] * plan.baseline, plan.recipe, first)
     return {f"{BASELINE}-{number:02d}": member for number, member in enumerate(same)}
 
 

@@ -57,7 +57,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class DesignPlan:
-    """What is to be done: ``plan.json``.
+    """Everything that is to be done: ``plan.json``.
 
     Args:
         space: The space.

@@ -178,7 +178,7 @@ class StoredDesign:
         if ours is not None and ours != theirs and ours.get("settled") and theirs.get("settled"):
             raise InputError(
                 f"the design in {self._folder} and the design {self._name!r} in {self._shown} went on apart from each"
-                " other: give another folder with --out to go on with the store's"
+                " other: give another folder with --out to resume the store's"
             )
         if ours is None or (theirs.get("settled") and not ours.get("settled")):
             write_atomic(path, self._runs.file(self._name, PLAN) or b"")

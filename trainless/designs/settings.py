@@ -122,7 +122,7 @@ class DesignSettings(LimitSettings, ExecutionSettings):
         return replace(made, init=made.init or ("paper" if made.ranking == "teacup" else "own"))
 
     def described(self) -> Json:
-        """What ``run.json`` holds and a resumed run must ask for again."""
+        """The settings that ``run.json`` holds and a resumed run must ask for again."""
         elsewhere = {each.name for kind in (LimitSettings, ExecutionSettings) for each in fields(kind)}
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in elsewhere}
         del own["interval"]

@@ -35,7 +35,7 @@ TOO_LATE = "the time budget was used up before it was begun"
 
 @dataclass(frozen=True)
 class TrainedMembers:
-    """What training came to.
+    """The result of training.
 
     Args:
         members: Everything that was to be trained, by its name.

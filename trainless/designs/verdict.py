@@ -1,4 +1,4 @@
-"""What a trained ensemble is worth on the test part: metrics with intervals, and whether its promises held."""
+"""The verdict on a trained ensemble by the test part: metrics with intervals, and whether its promises held."""
 
 from __future__ import annotations
 

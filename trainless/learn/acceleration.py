@@ -1,4 +1,4 @@
-"""Where mixed precision and channels-last help."""
+"""Faster training on a GPU: mixed precision, channels-last layout and recorded CUDA graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainless.core.task import Task
 
 @dataclass(frozen=True)
 class Precision:
-    """How a network is run: in which number type and memory layout."""
+    """The device, number type and memory layout that a network runs in."""
 
     device: torch.device
     dtype: torch.dtype = torch.float32

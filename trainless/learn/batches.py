@@ -1,4 +1,4 @@
-"""What a training step is fed with: batches, augmentation and class weights; and the outputs over a whole part."""
+"""Batches of a part, their augmentation and class weights, and a network's outputs over a whole part."""
 
 from __future__ import annotations
 

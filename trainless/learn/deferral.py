@@ -97,7 +97,7 @@ def fit_deferral(
 
 @dataclass(frozen=True)
 class DeferralCheck:
-    """What a rule does on other data: the accuracy of its answers with its exact interval, and what it refers."""
+    """A rule on other data: the accuracy of its answers with its exact interval, and the share that it refers."""
 
     accuracy: MetricValue
     answered: int

@@ -20,7 +20,7 @@ LEVEL = 0.05  # the p-value up to which a case is said to be unlike the training
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """Where the training data lie, and how far validation data are from there.
+    """The place of the training data, and the distances of validation data from there.
 
     Attributes:
         mean: Of the training features.
@@ -98,7 +98,7 @@ def fit_drift(train: Floats, valid: Floats) -> Drift:
 
 @dataclass(frozen=True)
 class DriftWarning:
-    """How many samples look unlike the data, and the chance of so many if nothing had changed.
+    """The number of samples that look unlike the data, and the chance of so many if nothing had changed.
 
     Where that cannot be told, ``reason`` says why, none is counted, and the chance is NaN.
     """

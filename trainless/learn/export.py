@@ -69,7 +69,7 @@ class EnsembleGraph(nn.Module):
         return ["probabilities", "label", "variance", "total", "aleatoric", "epistemic", *extra]
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """What the ensemble says of raw inputs ``(N, C, *spatial)`` in float32."""
+        """Predict raw inputs ``(N, C, *spatial)`` in float32."""
         x = (inputs - self.mean) / self.std
         members = torch.stack([self._answers(net(x).double()) for net in self.nets])
         share = self.weights.reshape(-1, 1, 1)
@@ -148,7 +148,7 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
 
 
 def run_onnx(path: Path, x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
-    """What an exported ensemble says, by the outputs' names."""
+    """Run an exported ensemble; its outputs by their names."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -54,7 +54,7 @@ def train(
     """Train a copy of a network on a task's training part.
 
     Order, augmentation and dropout of every step are drawn by the seed, the epoch and the step alone, so that
-    training which goes on from a checkpoint ends, on a CPU, with the same bits as training without a break. On CUDA
+    training which is resumed from a checkpoint ends, on a CPU, with the same bits as training without a break. On CUDA
     convolutions use deterministic algorithms and images run in bfloat16; sums by atomics may still differ in the
     last bit.
 
@@ -64,7 +64,7 @@ def train(
         recipe: How to train.
         seed: Of order, augmentation and dropout.
         device: Where to train.
-        checkpoint: A file to go on from, where it exists, and to write; none without it.
+        checkpoint: A file to resume from, where it exists, and to write; none without it.
         interval: Seconds between checkpoints; 0 writes one at every step.
         report: Called after each epoch.
         precision: Number type and memory layout; by default what is fastest for such inputs on such a device.

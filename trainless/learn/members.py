@@ -67,7 +67,7 @@ def member_of(chosen: Space, arch: Arch, recipe: Recipe, seed: int = 0) -> Membe
 
 
 def of_architectures(chosen: Space, archs: Iterable[Arch], recipe: Recipe, seed: int = 0) -> list[Member]:
-    """One member per arch, each with a seed of its own (TEACUP's ensemble).
+    """One member per arch, each with a seed of its own; archs may be the same (TEACUP's baseline, 7.7).
 
     Example:
         >>> from trainless.learn.recipe import recipe
@@ -76,11 +76,6 @@ def of_architectures(chosen: Space, archs: Iterable[Arch], recipe: Recipe, seed:
         [0, 1]
     """
     return [member_of(chosen, arch, recipe, seed + number) for number, arch in enumerate(archs)]
-
-
-def of_initialisations(chosen: Space, arch: Arch, size: int, recipe: Recipe, seed: int = 0) -> list[Member]:
-    """Members of one arch that differ in their seed (TEACUP's single-architecture ensemble, 7.7)."""
-    return of_architectures(chosen, [arch] * size, recipe, seed)
 
 
 def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
@@ -110,7 +105,7 @@ def train_member(
     report: Report | None = None,
     chosen: Space | None = None,
 ) -> Trained:
-    """Build and train a member; goes on from the checkpoint where there is one."""
+    """Build and train a member; resume from the checkpoint where there is one."""
     return train(
         build(member, task, chosen),
         task,
@@ -144,7 +139,7 @@ def read_document(path: Path) -> Json:
 
 
 def task_to_json(task: Task) -> Json:
-    """What a task is, without its data."""
+    """Describe a task without its data."""
     return {name: to_json(getattr(task, name)) for name in DESCRIPTION}
 
 
@@ -203,7 +198,7 @@ def finish_member(
     report: Report | None = None,
     chosen: Space | None = None,
 ) -> Trained:
-    """Have a trained member in its folder: read it, go on from its checkpoint, or train it from the start.
+    """Have a trained member in its folder: read it, resume from its checkpoint, or train it from the start.
 
     Args:
         folder: The member's own.

@@ -52,7 +52,7 @@ FLOOR = 0.1  # of the training values' deviation, added to the members' deviatio
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What the ensemble says of each sample; a field is None where it does not apply or was not calibrated.
+    """The ensemble's answers about each sample; a field is None where it does not apply or was not calibrated.
 
     Attributes:
         members: Each member's probabilities or values ``(members, N, outputs)``.
