@@ -1,257 +1,414 @@
-"""The run folder: configuration, trajectory, leaderboard, units."""
+"""``search``: every searcher by one loop, the same result however it comes about."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from trainless.core.arch import Proposal
+import trainless as tl
+from tests.execution.hostile import Hostile, Sum
+from trainless.core.arch import Proposal, is_region
 from trainless.core.errors import InputError
-from trainless.core.units import quantity, seconds_of
-from trainless.runs.folder import locked, open_folder, read_configuration
-from trainless.runs.leaderboard import leaderboard, to_csv
-from trainless.runs.loop import Loop, Step
+from trainless.core.task import Task
+from trainless.rankings import LogSum, RankProduct, RankSum
 from trainless.runs.search import search
-from trainless.runs.settings import SearchCallbacks
-from trainless.runs.signals import signal_for
-from trainless.runs.trajectory import Writer, fork, read, replay, state_line, states, step_json, step_of
-from trainless.scoring.measures import Outcome
-from trainless.searchers.evolution import Evolution, HistoryEvolution
-from trainless.searchers.searcher import Searcher
-from trainless.searchers.stopping import Budget, Spent
+from trainless.runs.settings import SearchCallbacks, SearchSettings
+from trainless.runs.trajectory import read
+from trainless.scoring.measures import Lookup, Outcome
+from trainless.searchers import registry
+from trainless.spaces.moves import enumerate_archs
 from trainless.spaces.nb201 import NasBench201
 
-SPACE = NasBench201(2, 1)
-BUDGET = {"evaluations": 5}
+SPACE, TASK = NasBench201(2, 1), Task.noise((3, 8, 8))
+SYNCHRONOUS = {"pmbga": {"batch": 5, "sets": 2}, "reinforce": {"batch": 5}, "nsga2": {"population": 6}}
 
 
-def fresh(searcher: Searcher | None = None, ahead: int = 1) -> Loop:
-    return Loop(
-        searcher or Evolution(SPACE, seed=3, population=4), signal_for(None, {"sum": True}), lambda arch: arch, ahead
+def board(path: Path) -> list[dict[str, str]]:
+    with (path / "leaderboard.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+class Slow(Sum):
+    """Takes its time, and says when it began."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.count = seconds, 0
+
+    def __call__(self, proposal: Proposal) -> Outcome:
+        self.count += 1
+        time.sleep(self.seconds)
+        return super().__call__(proposal)
+
+
+def test_the_verb_and_the_package_share_a_name() -> None:
+    from trainless.searchers.searcher import Told
+
+    assert Told is not None
+    found = tl.search(TASK, SPACE, "random", proxies="params", evaluations=3)
+    assert isinstance(found, tl.Found)
+    assert found.spent.evaluations == 3
+    assert SPACE.valid(found.best)
+
+
+def test_the_run_folder(tmp_path: Path) -> None:
+    limit = SPACE.counts((3, 1, 1, 1, 1, 1), TASK).flops
+    found = search(
+        TASK,
+        SPACE,
+        proxies="params,naswot",
+        ranking=RankSum(("naswot",)),
+        evaluations=12,
+        out=tmp_path / "run",
+        settings=SearchSettings(constraints={"flops": limit}, batch=8),
     )
+    rows = board(tmp_path / "run")
+    assert [row["rank"] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
+    assert list(rows[0]) == ["rank", "arch", "params", "naswot", "flops", "layers", "status"]
+    values = [float(row["naswot"]) for row in rows if row["naswot"]]
+    assert values == sorted(values, reverse=True)
+    assert all(int(row["flops"]) <= limit for row in rows)
+    archs = [SPACE.parse(row["arch"]) for row in rows]
+    assert len(set(map(SPACE.canonical, archs))) == len(archs)
+    steps = [line.step for line in read(tmp_path / "run" / "trajectory.jsonl") if line.step]
+    assert sum(len(step["candidates"]) for step in steps) == 12
+    assert set(steps[0]["scores"]) == {"params", "naswot"}
+    assert found.end == "budget"
+    configuration = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert configuration["task"]["fingerprint"] == TASK.fingerprint
 
 
-def go_on(loop: Loop, writer: Writer, steps: int) -> None:
-    for _ in range(steps):
-        assert loop.fill()
-        group = loop.group(None)
-        writer.write(loop.take(group, [Outcome({"sum": float(sum(each.arch))}) for each in group], loop.steps + 0.5))
+ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution", "learned")
 
 
-def test_a_run_is_started_gone_on_with_and_extended(tmp_path: Path) -> None:
-    first = open_folder(tmp_path / "run", {"searcher": "random", "ahead": 2}, BUDGET)
-    again = open_folder(tmp_path / "run", {"searcher": "random", "ahead": None}, {"evaluations": 9})
-    assert again == {**first, "budget": {"evaluations": 9}}
-    assert read_configuration(tmp_path / "run") == again
-    assert {"trainless", "torch", "python"} <= set(first["environment"])
-    with pytest.raises(InputError, match="holds a run with searcher='random', and searcher='local' was asked for"):
-        open_folder(tmp_path / "run", {"searcher": "local"}, BUDGET)
+FEW = {
+    "warm_random": {"pool": 12, "keep": 4},
+    "warm_evolution": {"pool": 12, "keep": 4},
+    "move_evolution": {"population": 4, "tournament": 2},
+    "learned": {"pool": 12},
+}
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match=r"holds 'thesis.tex' and no run"), locked(tmp_path):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "run.json").write_text("{")
-    with pytest.raises(InputError, match="cannot be read"):
-        open_folder(tmp_path / "bad", {}, BUDGET)
-    (tmp_path / "bad" / "run.json").write_text("[]")
-    with pytest.raises(InputError, match="not of a kind that this version"):
-        open_folder(tmp_path / "bad", {}, BUDGET)
-    with pytest.raises(InputError, match=r"it has no run.json"):
-        read_configuration(tmp_path / "nowhere")
+@pytest.mark.parametrize("searcher", [name for name in registry.names() if name != "prune"])
+def test_infeasible_candidates_are_never_proposed_built_or_scored(searcher: str) -> None:
+    built: list[object] = []
+    seen: list[object] = []
 
+    class Building(NasBench201):
+        def build(self, arch, task):
+            built.append(arch)
+            return super().build(arch, task)
 
-def test_a_folder_belongs_to_one_process_at_a_time(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(InputError, match="another process is working"), locked(tmp_path):
-        pass
-    with locked(tmp_path):
-        pass
+    class Noting(Sum):
+        def __call__(self, proposal: Proposal) -> Outcome:
+            seen.append(proposal.arch)
+            return super().__call__(proposal)
 
-
-@pytest.mark.parametrize("name", ["lock", "trajectory.jsonl", "scores.sqlite", "run.json"])
-def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
-    victim, run = tmp_path / "victim", tmp_path / "run"
-    victim.write_text("a thesis, without an end of line")
-    run.mkdir()
-    (run / name).symlink_to(victim)
-    with pytest.raises(InputError, match=f"{name} is a link, not a file of a run"):
-        search("noise:3x8x8:10", SPACE, "random", proxies="params", evaluations=2, out=run)
-    assert victim.read_text() == "a thesis, without an end of line"
-    assert [path.name for path in run.iterdir()] == [name]
-
-
-def test_a_lock_is_not_emptied(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_text("kept")
-    with locked(tmp_path):
-        pass
-    assert (tmp_path / "lock").read_text() == "kept"
-
-
-def test_a_second_start_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    refused: list[bytes] = []
-
-    def again(loop: Loop, budget: Budget) -> None:
-        before = (tmp_path / "run.json").read_bytes()
-        for seed, evaluations in ((1, 99), (2, 3)):
-            with pytest.raises(InputError, match="another process is working"):
-                search(
-                    "noise:3x8x8:10",
-                    SPACE,
-                    "random",
-                    proxies="params",
-                    evaluations=evaluations,
-                    seed=seed,
-                    out=tmp_path,
-                )
-        assert (tmp_path / "run.json").read_bytes() == before
-        refused.append(before)
-
+    assisted = searcher in ASSISTED
+    most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
     search(
-        "noise:3x8x8:10", SPACE, "random", proxies="params", evaluations=3, seed=1, out=tmp_path,
-        callbacks=SearchCallbacks(measured=again),
-    )  # fmt: skip
-    assert refused
-    configuration = read_configuration(tmp_path)
-    assert (configuration["seed"], configuration["budget"]["evaluations"]) == (1, 3)
-
-
-def test_a_step_is_the_same_through_json() -> None:
-    region = (frozenset({0, 2}), frozenset({1}))
-    step = Step(
-        3,
-        (Proposal((0, 1), 0.5), Proposal(region)),
-        (Outcome({"a": 1.0, "b": math.inf}, cost=2.0), Outcome({"a": -0.1, "b": -math.inf}, {"a": "dead"})),
-        {"value": [1.0, -2.0]},
-        Spent(7, 1.5, 2.0),
+        TASK,
+        Building(2, 1),
+        searcher,
+        evaluations=12,
+        settings=SearchSettings(
+            measure=Noting(),
+            constraints={"params": most},
+            searcher_args=FEW.get(searcher, {}),
+            assist="l2_norm" if assisted else None,
+        ),
     )
-    assert step_of(json.loads(json.dumps(step_json(step), allow_nan=False))) == step
+    assert len(set(seen)) > 2
+    assert bool(built) == assisted
+    assert all(SPACE.counts(arch, TASK).params <= most for arch in (*seen, *built))
 
 
-@pytest.mark.parametrize("ahead", [1, 3])
-@pytest.mark.parametrize("cut", ["nothing", "a state", "half a line", "all states"])
-def test_a_trajectory_is_gone_on_with_wherever_it_was_cut(tmp_path: Path, cut: str, ahead: int) -> None:
-    path = tmp_path / "trajectory.jsonl"
-    whole = fresh(ahead=ahead)
-    with Writer(path, whole) as writer:
-        go_on(whole, writer, 9)
-    lines = path.read_text().splitlines(keepends=True)
-    assert sum(line.startswith('{"state"') for line in lines) == 9
-    text = {
-        "nothing": "".join(lines),
-        "a state": "".join(lines[:13]),
-        "half a line": "".join(lines[:12]) + lines[12][:20],
-        "all states": "".join(line for line in lines if not line.startswith('{"state"')),
-    }[cut]
-    path.write_text(text)
-    resumed = fresh(ahead=ahead)
-    replay(resumed, read(path, mend=True))
-    assert resumed.steps == text.count('"candidates"')
-    assert path.read_text().endswith("\n")
-    with Writer(path, resumed) as writer:
-        go_on(resumed, writer, 9 - resumed.steps)
-    assert resumed.state() == whole.state()
-    assert resumed.spent == whole.spent
-    assert resumed.known == whole.known
-    assert list(resumed.told) == list(whole.told)
-    assert resumed.signal.best() == whole.signal.best()
+def test_pruning_ends_in_a_feasible_arch() -> None:
+    most = SPACE.counts((2, 1, 1, 1, 1, 1), TASK).params
+    found = search(TASK, SPACE, "prune", proxies="params", settings=SearchSettings(constraints={"params": most}))
+    assert found.end == "finished"
+    assert SPACE.counts(found.best, TASK).params <= most
 
 
-def test_a_large_state_is_written_as_often_as_it_is_worth(tmp_path: Path) -> None:
-    path = tmp_path / "trajectory.jsonl"
-    loop = fresh(HistoryEvolution(SPACE, seed=0, population=8, evaluations=None))
-    with Writer(path, loop) as writer:
-        go_on(loop, writer, 900)
-    lines = read(path)
-    steps = sum(len(json.dumps(line.step)) for line in lines if line.step)
-    assert 0 < sum(1 for line in lines if line.state) < 900
-    assert path.stat().st_size < 4 * steps + 900 * 4096
-    resumed = fresh(HistoryEvolution(SPACE, seed=0, population=8, evaluations=None))
-    replay(resumed, lines)
-    assert resumed.state() == loop.state()
+def test_twins_are_measured_once() -> None:
+    measure = Slow(0.0)
+    found = search(TASK, SPACE, "random", evaluations=400, settings=SearchSettings(measure=measure))
+    assert measure.count == len(found.places) < 400
+    assert len({SPACE.canonical(place.arch) for place in found.places}) == len(found.places)
 
 
-def test_the_state_after_every_step_is_known(tmp_path: Path) -> None:
-    path = tmp_path / "trajectory.jsonl"
-    loop, seen = fresh(), []
-    with Writer(path, loop) as writer:
-        for _ in range(5):
-            go_on(loop, writer, 1)
-            seen.append((loop.steps, loop.searcher.state()))
-    assert list(states(fresh, read(path))) == seen
-    assert list(states(fresh, [line for line in read(path) if line.step])) == seen
+@pytest.mark.parametrize("searcher", SYNCHRONOUS)
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, searcher: str) -> None:
+    def run(out: str, evaluations: int, measure=None) -> None:
+        search(
+            TASK,
+            SPACE,
+            searcher,
+            evaluations=evaluations,
+            out=tmp_path / out,
+            seed=4,
+            settings=SearchSettings(measure=measure or Sum(), searcher_args=SYNCHRONOUS[searcher]),
+        )
+
+    class Interrupted(Sum):
+        left = 13
+
+        def __call__(self, proposal: Proposal) -> Outcome:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().__call__(proposal)
+
+    run("whole", 40)
+    with pytest.raises(KeyboardInterrupt):
+        run("parts", 40, Interrupted())
+    assert board(tmp_path / "parts")
+    run("parts", 40)
+    assert (tmp_path / "parts/leaderboard.csv").read_bytes() == (tmp_path / "whole/leaderboard.csv").read_bytes()
+    run("extended", 20)
+    run("extended", 40)
+    assert (tmp_path / "extended/leaderboard.csv").read_bytes() == (tmp_path / "whole/leaderboard.csv").read_bytes()
 
 
-def test_a_fork_shares_the_past_and_not_the_future(tmp_path: Path) -> None:
-    path, child = tmp_path / "parent.jsonl", tmp_path / "child.jsonl"
-    loop = fresh()
-    with Writer(path, loop) as writer:
-        go_on(loop, writer, 20)
-    ends = []
-    for seed in (7, 7, 8):
-        child.write_text(fork(fresh(), read(path), 12, seed))
-        spawned = fresh()
-        replay(spawned, read(child))
-        assert spawned.steps == 12
-        with Writer(child, spawned) as writer:
-            go_on(spawned, writer, 8)
-        ends.append([line.step["candidates"] for line in read(child) if line.step])
-        assert len(list(states(fresh, read(child)))) == 20
-    parent = [line.step["candidates"] for line in read(path) if line.step]
-    assert all(end[:12] == parent[:12] for end in ends)
-    assert ends[0] == ends[1]
-    assert ends[0] != ends[2] != parent
-    with pytest.raises(InputError, match="step 99 was asked for, but the run has 20 steps"):
-        fork(fresh(), read(path), 99, 0)
+def test_the_first_ctrl_c_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background begins without it
+    measure, noticed = Slow(0.2), []
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        search(
+            TASK,
+            SPACE,
+            "random",
+            evaluations=50,
+            out=tmp_path,
+            settings=SearchSettings(measure=measure),
+            callbacks=SearchCallbacks(interrupted=lambda: noticed.append(1)),
+        )
+    assert noticed == [1]
+    assert len(board(tmp_path)) == measure.count  # nothing that was begun is lost
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "trajectory.jsonl"
-    path.write_text("not json\n")
-    with pytest.raises(InputError, match="line 1 is damaged"):
-        read(path)
-    loop = fresh()
-    step = Step(1, (Proposal((0,) * 6),), (Outcome({"sum": 0.0}),), {"sum": [0.0]}, Spent(1))
-    path.write_text(json.dumps(step_json(step)) + "\n")
-    with pytest.raises(InputError, match="step 1 of the trajectory is not what this searcher proposes"):
-        replay(loop, read(path))
-    assert read(tmp_path / "none.jsonl") == []
-    assert json.loads(state_line(4, {"a": 1})) == {"state": {"a": 1}, "step": 4}
+@pytest.mark.slow
+def test_two_workers_give_the_same_leaderboard(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        search(
+            TASK,
+            NasBench201(4, 1),
+            "pmbga",
+            proxies="snip,naswot",
+            ranking=LogSum({"snip": 1.0, "naswot": 1.0}),
+            evaluations=20,
+            workers=workers,
+            out=tmp_path / str(workers),
+            settings=SearchSettings(batch=16, searcher_args=SYNCHRONOUS["pmbga"]),
+        )
+    assert (tmp_path / "1/leaderboard.csv").read_bytes() == (tmp_path / "2/leaderboard.csv").read_bytes()
 
 
-def test_the_leaderboard_puts_higher_fidelities_first_and_failures_last() -> None:
-    loop = fresh()
-    proposals = [Proposal((1,) * 6, 0.5), Proposal((2,) * 6), Proposal((3,) * 6), Proposal((1,) * 6, 0.2)]
-    outcomes = [
-        Outcome({"sum": 9.0}),
-        Outcome({"sum": 1.0}),
-        Outcome({"sum": math.nan}, {"sum": "dead"}),
-        Outcome({"sum": 0.0}),
-    ]
-    loop.learn(proposals, outcomes)
-    places = leaderboard(loop, SPACE, {"sum": True}, {"ones": lambda arch: float(arch.count(1))})
-    assert [(place.arch[0], place.rank, place.fidelity) for place in places] == [(2, 1, 1.0), (3, 2, 1.0), (1, 3, 0.5)]
-    lines = to_csv(places).splitlines()
-    assert lines[0] == "rank,arch,fidelity,sum,ones,status"
-    assert lines[2].endswith(",1.0,,0,sum: dead")
-    assert lines[3].endswith(",0.5,9.0,6,ok")
-    assert to_csv([]) == "rank,arch,status\n"
+def test_budgets(tmp_path: Path) -> None:
+    archs = list(enumerate_archs(SPACE))
+    table = Lookup("accuracy", archs, {1.0: np.array([float(sum(arch)) for arch in archs])}, np.full(len(archs), 3.0))
+    found = search(TASK, SPACE, "random", out=tmp_path, settings=SearchSettings(measure=table, simulated=10))
+    assert found.spent.simulated == 9.0
+    assert found.spent.evaluations == 3
+    start = time.monotonic()
+    found = search(TASK, SPACE, "random", time="300ms", settings=SearchSettings(measure=Slow(0.05)))
+    assert 3 <= found.spent.evaluations <= 7
+    assert time.monotonic() - start < 3
+    assert found.end == "budget"
+    assert (
+        search(
+            TASK, SPACE, "random", time=0.35, settings=SearchSettings(measure=Slow(0.1), searcher_args={})
+        ).spent.seconds
+        >= 0.35
+    )
 
 
-def test_units() -> None:
-    assert quantity("1.5k", "params") == 1500
-    assert quantity("2e6", "flops") == 2e6
-    assert quantity("1gb", "memory") == 1e9
-    assert quantity("250us", "latency") == pytest.approx(0.00025)
-    assert seconds_of("1.5h") == 5400
-    with pytest.raises(InputError, match="'50X' was given; expected a number such as 50M"):
-        quantity("50X", "flops")
-    with pytest.raises(InputError, match="'soon' was given; expected a time"):
-        seconds_of("soon")
-    with pytest.raises(InputError, match="a limit of 0 on flops"):
-        quantity("0", "flops")
+def test_multi_fidelity_costs_what_it_costs() -> None:
+    archs = list(enumerate_archs(SPACE))
+    worth = np.array([float(sum(arch)) for arch in archs])
+    table = Lookup("accuracy", archs, {0.06: worth / 2, 1 / 3: worth / 1.5, 1.0: worth}, np.full(len(archs), 90.0))
+    found = search(TASK, SPACE, "hyperband", settings=SearchSettings(measure=table, searcher_args={"iterations": 1}))
+    # nine at 1/9 (recorded after 1/3 of training), three at 1/3, one at 1: 9·30 + 3·30 + 90
+    assert found.spent.simulated == pytest.approx(450.0)
+    assert found.end == "finished"
+    assert found.places[0].fidelity == 1.0
+
+
+def test_a_failed_candidate_ends_nothing() -> None:
+    archs = iter([(4,) * 6, (1,) * 6, (4,) * 6])
+    found = search(
+        TASK,
+        SPACE,
+        "evolution",
+        evaluations=3,
+        settings=SearchSettings(measure=Hostile(), searcher_args={"draw": lambda rng: next(archs)}),
+    )
+    assert found.places[0].scores["sum"] == 6.0
+    assert math.isnan(found.places[1].scores["sum"])
+    assert "bad network definition" in found.places[1].failures["sum"]
+
+
+def test_objectives_are_told_as_columns(tmp_path: Path) -> None:
+    found = search(
+        TASK,
+        SPACE,
+        "nsga2",
+        evaluations=40,
+        out=tmp_path,
+        settings=SearchSettings(measure=Sum(), objectives=["flops"], searcher_args={"population": 10}),
+    )
+    step = next(line.step for line in read(tmp_path / "trajectory.jsonl") if line.step)
+    assert set(step["told"]) == {"sum", "flops"}
+    flops = [SPACE.counts(tuple(arch), TASK).flops for arch in step["candidates"]]
+    assert step["told"]["flops"] == [-float(count) for count in flops]
+    assert found.places
+
+
+def test_assistance_by_a_proxy() -> None:
+    found = search(
+        TASK,
+        SPACE,
+        "g_rs",
+        evaluations=6,
+        settings=SearchSettings(measure=Sum(), assist="params", searcher_args={"pool": 8}),
+    )
+    plain = search(TASK, SPACE, "random", evaluations=6, settings=SearchSettings(measure=Sum()))
+
+    def size(result: tl.Found) -> float:
+        return float(np.mean([place.costs["params"] for place in result.places]))
+
+    assert size(found) > size(plain)
+    with pytest.raises(InputError, match="g_rs is assisted by a proxy"):
+        search(TASK, SPACE, "g_rs", evaluations=1, settings=SearchSettings(measure=Sum()))
+
+
+def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
+    def run(out: str, seed: int, fork: str | Path = "", step: int = 0) -> list[list[int]]:
+        settings = SearchSettings(proxies="params", evaluations=30, fork=fork, step=step)
+        search(TASK, SPACE, "evolution", seed=seed, out=tmp_path / out, settings=settings)
+        lines = read(tmp_path / out / "trajectory.jsonl")
+        return [line.step["candidates"][0] for line in lines if line.step]
+
+    parent = run("parent", 0)
+    child, sibling = (run(f"child{seed}", seed, tmp_path / "parent", 20) for seed in (7, 8))
+    assert child[:20] == sibling[:20] == parent[:20]
+    assert child[20:] != sibling[20:] != parent[20:]
+    assert run("child7", 7, tmp_path / "parent", 20) == child  # again: it is finished
+    assert json.loads((tmp_path / "child7/run.json").read_text())["parent"]["step"] == 20
+    with pytest.raises(InputError, match="a fork changes the seed alone"):
+        search(
+            TASK,
+            SPACE,
+            "random",
+            proxies="params",
+            evaluations=3,
+            out=tmp_path / "no",
+            settings=SearchSettings(fork=tmp_path / "parent", step=2),
+        )
+    with pytest.raises(InputError, match="the run to fork itself"):
+        run("parent", 1, tmp_path / "parent", 2)
+
+
+@pytest.mark.slow
+def test_pruning_in_te_nas_setting_ends_in_a_single_path_in_the_expected_number_of_rounds(tmp_path: Path) -> None:
+    """Five options less ``none``, one closed per edge and round: three rounds of 1 + 24, 1 + 18 and 1 + 12 regions.
+
+    κ is that of the thin supernet, R that of its one-channel cell.
+    """
+    found = search(
+        Task.noise((3, 8, 8)),
+        NasBench201(4, 1),
+        "prune",
+        ranking="te-nas",
+        out=tmp_path,
+        settings=SearchSettings(init="paper", batch=2),
+    )
+    assert (found.end, found.steps, found.spent.evaluations) == ("finished", 3, 25 + 19 + 13)
+    assert len(found.places) == 1
+    assert found.places[0].arch == NasBench201().canonical(found.best)
+    steps = [line.step for line in read(tmp_path / "trajectory.jsonl") if line.step]
+    assert steps[0]["candidates"][0] == [[1, 2, 3, 4]] * 6
+    assert is_region(tuple(frozenset(part) for part in steps[0]["candidates"][1]))
+    for step in steps:
+        assert all(value is not None for column in step["scores"].values() for value in column), step.get("failures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["ecg-sim", "digits", "nodule-sim"])
+@pytest.mark.parametrize("searcher", ["teacup_reinforce", "pmbga", "prune"])
+def test_teacups_searchers_run_on_its_kinds_of_data(task: str, searcher: str) -> None:
+    found = search(
+        tl.task(task),
+        NasBench201(3, 1),
+        searcher,
+        ranking="teacup",
+        evaluations=26 if searcher == "prune" and task == "ecg-sim" else 12,
+        settings=SearchSettings(batch=4),
+    )
+    assert found.spent.evaluations >= 12
+    assert NasBench201().valid(found.best)
+    assert any(math.isfinite(value) for place in found.places for value in place.scores.values())
+
+
+def test_an_optuna_sampler_is_a_searcher_too() -> None:
+    pytest.importorskip("optuna")
+    found = search(TASK, SPACE, "optuna", evaluations=12, settings=SearchSettings(measure=Sum()))
+    assert found.spent.evaluations == 12
+
+
+@pytest.mark.parametrize(
+    ("searcher", "ranking", "columns"),
+    [
+        ("history_evolution", RankProduct(("params", "flops")), 2),
+        ("evolution", RankSum(("params", "flops")), 2),
+        ("evolution", RankProduct(("params", "flops")), 1),
+        ("random", RankSum(("params", "flops")), 1),
+    ],
+)
+def test_searchers_that_rank_by_themselves_are_told_columns(tmp_path, searcher, ranking, columns) -> None:
+    found = search(TASK, SPACE, searcher, ranking=ranking, evaluations=14, out=tmp_path)
+    steps = [line.step for line in read(tmp_path / "trajectory.jsonl") if line.step]
+    assert {len(step["told"]) for step in steps} == {columns}
+    largest = max(place.scores["params"] for place in found.places)
+    assert found.places[0].scores["params"] == largest  # parameters and FLOPs rise together in this space
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to search by was given"):
+        search(TASK, SPACE, evaluations=1)
+    with pytest.raises(InputError, match="a measure was given together with proxies"):
+        search(TASK, SPACE, proxies="params", settings=SearchSettings(measure=Sum()))
+    with pytest.raises(InputError, match="workers=0"):
+        search(TASK, SPACE, workers=0, settings=SearchSettings(measure=Sum(), ahead=1))
+    with pytest.raises(InputError, match="evolution has no parameter 'populaton'; did you mean 'population'"):
+        search(TASK, SPACE, settings=SearchSettings(measure=Sum(), searcher_args={"populaton": 3}))
+    with pytest.raises(InputError, match=r"random follows one signal, and 2 would be told \(params, flops\)"):
+        search(TASK, SPACE, "random", proxies="params,flops", evaluations=2)
+    with pytest.raises(InputError, match="ahead=0"):
+        search(TASK, SPACE, "random", evaluations=1, out=tmp_path, settings=SearchSettings(measure=Sum(), ahead=0))
+
+
+def test_a_session_that_cannot_begin_leaves_the_note_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(TASK, SPACE, "random", evaluations=3, out=tmp_path, settings=SearchSettings(measure=Slow(0.0)))
+    note = (tmp_path / "ending.json").read_text()
+
+    def broken(*given: object) -> None:
+        raise InputError("no worker can be started")
+
+    monkeypatch.setattr("trainless.runs.search.executor_for", broken)
+    with pytest.raises(InputError, match="no worker can be started"):
+        search(TASK, SPACE, "random", evaluations=6, out=tmp_path, settings=SearchSettings(measure=Slow(0.0)))
+    assert (tmp_path / "ending.json").read_text() == note

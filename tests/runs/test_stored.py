@@ -12,7 +12,6 @@ from trainless.report.report import write_report
 from trainless.runs.settings import SearchSettings
 from trainless.runs.stored import Shared
 from trainless.store import store_at
-from trainless.tasks.table import read_table
 
 SPACE = {"channels": 4, "cells": 1}
 
@@ -49,10 +48,3 @@ def test_a_report_is_made_from_the_store_alone(tmp_path: Path) -> None:
             Shared(opened, "none", tmp_path / "none").copy()
     assert (here / "trajectory.jsonl").read_bytes() == (tmp_path / "one" / "run" / "trajectory.jsonl").read_bytes()
     assert "<svg" in write_report(here).read_text(encoding="utf-8")
-
-
-def test_a_header_of_repeated_names_is_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "deep.csv"
-    path.write_text("a," * 200_000 + "\n1,1,1,\n")
-    with pytest.raises(InputError, match="200,001 names, 199,999 of them repeated"):
-        read_table(path)

@@ -7,6 +7,7 @@ import pytest
 
 from trainless.core.errors import InputError
 from trainless.tasks import task
+from trainless.tasks.table import read_table
 
 X = np.random.default_rng(0).normal(size=(60, 20))
 Y = np.arange(60) % 3
@@ -64,3 +65,10 @@ def test_bad_tables(tmp_path: Path, header: str, lines: list[str], options: dict
     with pytest.raises(InputError, match=message) as caught:
         task(csv(tmp_path / "a.csv", header, lines), **options)
     assert "\n" not in str(caught.value)
+
+
+def test_a_header_of_repeated_names_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "deep.csv"
+    path.write_text("a," * 200_000 + "\n1,1,1,\n")
+    with pytest.raises(InputError, match="200,001 names, 199,999 of them repeated"):
+        read_table(path)

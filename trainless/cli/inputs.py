@@ -62,7 +62,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def open_subjects(texts: list[str], space: str, space_args: str, output: str = "") -> list[Subject]:
-    """What is to be scored: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
+    """The subjects of scoring: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
     from trainless.scoring.subjects import Made, subjects_of
     from trainless.spaces import open_space
 
@@ -102,7 +102,7 @@ def pick(key: str, outputs: Any) -> Tensor:
 
 
 def factory(text: str) -> Any:
-    """What ``module:name`` or ``file.py:name`` stands for, as a function without arguments that makes a network."""
+    """Import ``module:name`` or ``file.py:name`` as a function without arguments that makes a network."""
     from torch import nn
 
     from trainless.core.user_files import load_module

@@ -38,7 +38,7 @@ WORDS: tuple[Word, ...] = ("finished", "budget", "interrupted", "failed")
 
 @dataclass(frozen=True)
 class Ending:
-    """How a session ended.
+    """The end of a session.
 
     Args:
         end: ``finished`` where the searcher had nothing more to ask, ``budget`` where it was used up, ``interrupted``
@@ -72,7 +72,7 @@ def ending_by(error: BaseException) -> Ending:
 
 
 def read_ending(text: str) -> Ending | None:
-    """What :meth:`Ending.to_json` wrote; None where there is none.
+    """Read the ending that :meth:`Ending.to_json` wrote; None where there is none.
 
     Example:
         >>> read_ending(Ending("budget").to_json()), read_ending("")
@@ -210,7 +210,7 @@ def _settled(path: Path, asked: Json, present: Json | None) -> Json:
 
 
 def read_configuration(path: Path) -> Json:
-    """What ``run.json`` of a folder says."""
+    """Read the ``run.json`` of a folder."""
     file = path / CONFIGURATION
     if not is_plain(file):
         raise InputError(f"{path} is no run: it has no {CONFIGURATION}")
@@ -235,7 +235,7 @@ def environment() -> Json:
 
 @contextmanager
 def forgotten_unless_begun(folder: Path, fresh: bool) -> Iterator[None]:
-    """Where a mistake ends a new run before its first step, its folder takes the mended command as if it were empty."""
+    """Forget the configuration of a new run that a mistake ends before its first step, so that another can begin."""
     try:
         yield
     except TrainlessError:

@@ -38,7 +38,7 @@ Scorer: TypeAlias = Executor[Proposal, Outcome]
 
 @dataclass(frozen=True)
 class Step:
-    """What was told at once, and what a search had used up after it.
+    """The proposals that were told at once, and the budget that was used up after them.
 
     Args:
         number: The first step is 1.
@@ -96,12 +96,12 @@ class Loop:
         return bool(self.waiting)
 
     def group(self, left: int | None) -> list[Proposal]:
-        """What is to be told next: a whole batch or the oldest, as far as the budget goes."""
+        """The proposals to be told next: a whole batch or the oldest, as far as the budget goes."""
         number = len(self.waiting) if self.together else 1
         return list(self.waiting)[: number if left is None else min(number, left)]
 
     def measured(self, proposal: Proposal) -> Proposal:
-        """What is measured for a proposal: its twin at the same fidelity."""
+        """The proposal that is measured in place of another: its twin at the same fidelity."""
         return Proposal(self.twin(proposal.candidate), proposal.fidelity)
 
     def take(self, proposals: Sequence[Proposal], outcomes: Sequence[Outcome], seconds: float) -> Step:

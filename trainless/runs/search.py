@@ -50,7 +50,7 @@ DEFAULTS, SILENT = SearchSettings(), SearchCallbacks()
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to.
+    """The result of a search.
 
     Args:
         best: The searcher's own choice: the best it was told, or what its policy or its pruning came to; written as
@@ -148,7 +148,7 @@ def search(
             replay(loop, read(path / TRAJECTORY, mend=True))
 
         def publish(ending: Ending, to: Shared | None, also: Sequence[Proposal] = ()) -> list[Place]:
-            """What this session came to and how it ended, here and in the store."""
+            """Write the leaderboard and how this session ended, here and in the store."""
             places = leaderboard(loop, setup.space, measure.higher_is_better, costs, also)
             if to:
                 to.publish(to_csv(places), ending)

@@ -82,7 +82,7 @@ class LimitSettings:
 
 @dataclass(frozen=True)
 class ExecutionSettings:
-    """Where and how networks are scored; none of it changes a score, but for the device."""
+    """The machine that scores networks; none of this changes a score, but for the device."""
 
     device: str = setting("cpu", "The device of the networks: cpu, cuda or cuda:1.")
     workers: int = setting(1, "The number of worker processes, each with one thread.", least=1)
@@ -99,7 +99,7 @@ class ExecutionSettings:
 
     @property
     def execution(self) -> Engine:
-        """What the executor is made by."""
+        """The engine that makes the executor."""
         from trainless.execution.engine import Engine
 
         memory = None if self.memory_limit is None else int(quantity(self.memory_limit, "memory"))
@@ -168,7 +168,7 @@ class SearchSettings(LimitSettings, ExecutionSettings):
 
     @property
     def budget(self) -> Budget:
-        """What may be used up."""
+        """The budget of all sessions together."""
         from trainless.searchers.stopping import Budget
 
         return Budget(self.evaluations, seconds_of(self.time), seconds_of(self.simulated))
@@ -230,7 +230,7 @@ def _nothing(*about: Any) -> None:
 
 @dataclass(frozen=True)
 class SearchCallbacks:
-    """What is called while a search goes on.
+    """Functions that are called while a search goes on.
 
     Args:
         measured: Called with the loop and its budget whenever anything was measured.

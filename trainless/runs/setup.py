@@ -57,18 +57,18 @@ class SearchSetup:
 
     @property
     def searcher_name(self) -> str:
-        """What errors and ``run.json`` call the searcher."""
+        """The searcher's name in errors and ``run.json``."""
         given = self.settings.searcher
         return given if isinstance(given, str) else getattr(given, "__qualname__", repr(given))
 
     @property
     def ranking_name(self) -> str:
-        """What the told column and ``run.json`` call the ranking; empty without one."""
+        """The ranking's name in the told column and ``run.json``; empty without one."""
         given = self.settings.ranking
         return given if isinstance(given, str) else "" if given is None else repr(given)
 
     def described(self) -> Json:
-        """What ``run.json`` says and a resumed run must ask for again."""
+        """The settings that ``run.json`` holds and a resumed run must repeat."""
         asked = self.settings
         measured = {proxy.name: proxy.higher_is_better for proxy in self.proxies}
         return {
@@ -97,7 +97,7 @@ class SearchSetup:
         return replace(self, score_seed=configuration["score_seed"], parent=parent)
 
     def measure_at(self, store: str) -> Measure:
-        """What measures proposals, with a store."""
+        """The measure of proposals, with a store."""
         return self.settings.measure or self._scoring(self.proxies, store)
 
     def _scoring(self, proxies: Sequence[Proxy], store: str) -> ByProxies:

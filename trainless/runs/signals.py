@@ -1,4 +1,4 @@
-"""What a searcher is told: one value, several columns, or a rank among everything seen.
+"""Signals, which a searcher is told: one value, several columns, or a rank among everything seen.
 
 A signal takes candidates one after the other, each once, in the order in which they are told. So what is told does not
 depend on the size of batches, on the number of workers or on interruptions.
@@ -24,7 +24,7 @@ class Signal(Protocol):
     """From measured values to told columns, all of them higher is better."""
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
-        """What to tell of a candidate; a key that was seen before is not taken in again."""
+        """The columns to tell of a candidate; a key that was seen before is not taken in again."""
         ...
 
     def standing(self, scores: Scores) -> Floats:

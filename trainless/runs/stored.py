@@ -1,4 +1,4 @@
-"""A run that lives in a store as well as in its folder, so that any machine sees it live and can go on with it.
+"""A run that lives in a store as well as in its folder, so that any machine sees it live and can resume it.
 
 The store has the configuration, every line of the trajectory, the leaderboard and how the last session ended; the
 folder is a copy of it that is made where there is none. A line is in the store before it is in the folder, so a folder
@@ -58,7 +58,7 @@ class Shared:
 
     @contextmanager
     def refusing(self, fresh: bool) -> Iterator[None]:
-        """Where the run that is asked for is not the store's, say so."""
+        """Say so where the run that is asked for is not the store's."""
         try:
             yield
         except InputError as error:
@@ -83,7 +83,7 @@ class Shared:
         if here[:both] != there[:both]:
             raise InputError(
                 f"the run in {self._path} and the run {self._name!r} in {self._shown} went on apart from each other:"
-                f" remove {file} to go on with the store's"
+                f" remove {file} to resume the store's"
             )
         if len(there) > both:
             write_atomic(file, "\n".join(there) + "\n")
@@ -119,5 +119,5 @@ class Shared:
 
 
 def settings_of(configuration: Json) -> Json:
-    """What has to be the same wherever a run goes on."""
+    """The part of a configuration that has to be the same wherever a run is resumed."""
     return {name: value for name, value in configuration.items() if name not in OWN}
