@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import itertools
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 from tests.designs.tiny import small, values
 from trainless.core.task import Task
 from trainless.designs.pipeline import design
+from trainless.report.contents import SearchRecord
 from trainless.tasks import task
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=http://x.invalid/a.png onerror=alert(1)>', "it's & \u202e </svg>")
@@ -44,3 +47,26 @@ def run(kind: str) -> Path:
     folder = Path(place) / "run"
     design(KINDS[kind](), folder, settings=small(baseline=2))
     return folder
+
+
+ARCHS = tuple(itertools.product(range(3), range(2), range(4)))
+
+
+def searched(name: str = "rl-00", ranking: str = "", **values: list[float]) -> SearchRecord:
+    columns = {key: np.array(column) for key, column in values.items()}
+    count = len(next(iter(columns.values())))
+    best = int(np.argmax(next(iter(columns.values()))))
+    scores = {key: float(column[best]) for key, column in columns.items()}
+    directions = dict.fromkeys(columns, True)
+    steps = tuple(range(1, count + 1))
+    return SearchRecord(
+        name, "rl", ranking, directions, ARCHS[:count], steps, columns, (ARCHS[best],), (scores,), count, 1.0, 0
+    )
+
+
+def tips(drawn: str) -> list[str]:
+    return [tip.replace("\u00a0", " ") for tip in re.findall(r'data-tip="([^"]*)"', drawn)]
+
+
+def widths(drawn: str) -> list[float]:
+    return [float(width) for width in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
