@@ -40,7 +40,7 @@ def _package(kind: str) -> ModuleType:
 
 
 def describe(kind: str, name: str) -> str:
-    """What a name stands for, in one line: said by its package, by itself, or first in its docstring."""
+    """Say in one line what a name stands for, as told by its package, by itself, or first in its docstring."""
     registry, said = registry_of(kind), getattr(_package(kind), "descriptions", {})
     if name in said:
         return str(said[name])

@@ -35,37 +35,8 @@ from trainless.probe.quantities import (
 )
 from trainless.probe.record import trace
 
-__all__ = [
-    "Constant",
-    "Crops",
-    "Double",
-    "First",
-    "Gaussian",
-    "Kaiming",
-    "Magnitude",
-    "Noise",
-    "Norm",
-    "Ones",
-    "Own",
-    "Probe",
-    "RealData",
-    "Uniform",
-    "activation_patterns",
-    "block_scatters",
-    "blocks",
-    "condition",
-    "gradient",
-    "kernel",
-    "loss_cotangent",
-    "loss_gradients",
-    "losses",
-    "network_counts",
-    "output_gradient",
-    "quantity",
-    "sample_statistics",
-    "spectrum",
-    "stream",
-    "trace",
-    "weight_gradients",
-    "weight_names",
-]
+__all__ = ["Constant", "Crops", "Double", "First", "Gaussian", "Kaiming", "Magnitude", "Noise", "Norm", "Ones"]
+__all__ += ["Own", "Probe", "RealData", "Uniform", "activation_patterns", "block_scatters", "blocks", "condition"]
+__all__ += ["gradient", "kernel", "loss_cotangent", "loss_gradients", "losses", "network_counts"]
+__all__ += ["output_gradient", "quantity", "sample_statistics", "spectrum", "stream", "trace", "weight_gradients"]
+__all__ += ["weight_names"]

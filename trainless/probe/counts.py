@@ -19,6 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import seeded
 from trainless.core.text import one_line
+from trainless.probe.layers import removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, private_copy, quantity, quiet_randomness
 from trainless.probe.record import run
@@ -75,12 +76,8 @@ def counting(net: nn.Module) -> Iterator[Counter]:
         for module in net.modules()
         if isinstance(module, nn.RNNBase | nn.RNNCellBase)
     ]
-    try:
-        with normalised(net, "off"), counter:
-            yield counter
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with removed_after(hooks), normalised(net, "off"), counter:
+        yield counter
 
 
 class Counter(TorchFunctionMode):

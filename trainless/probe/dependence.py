@@ -16,7 +16,7 @@ from trainless.probe.record import ForwardPass, leaves, trace
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How a probe's outputs depend on its parameters; those without any use have gradient zero.
+    """The dependence of a probe's outputs on its parameters; those without any use have gradient zero.
 
     Attributes:
         uses: How often each parameter enters what the outputs were computed from.

@@ -95,7 +95,7 @@ def _require_some(p: Probe, names: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SampleStatistics:
-    """What one pass over per-sample gradients, every sample normalised alone, leaves behind.
+    """Sums over one pass of per-sample gradients, every sample normalised alone.
 
     Attributes:
         kernels: Gram matrices over each choice of weights.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 _LISTED: WeakKeyDictionary[nn.Module, tuple[tuple[str, nn.Module], ...]] = WeakKeyDictionary()
 
@@ -58,6 +60,30 @@ def block_names(net: nn.Module) -> tuple[str, ...]:
         else:
             names.append(name)
     return tuple(names)
+
+
+@contextmanager
+def removed_after(hooks: Iterable[RemovableHandle]) -> Iterator[None]:
+    """Remove hooks at the end of the block."""
+    placed = list(hooks)
+    try:
+        yield
+    finally:
+        for hook in placed:
+            hook.remove()
+
+
+def watched(hooks: Iterable[tuple[Tensor, Callable[[Tensor], None]]]) -> AbstractContextManager[None]:
+    """Call functions with the gradients at tensors until the end of the block; tensors without gradients are left out.
+
+    Example:
+        >>> import torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with watched([(x, lambda gradient: print(gradient.tolist()))]):
+        ...     (3 * x).sum().backward()
+        [3.0, 3.0]
+    """
+    return removed_after(tensor.register_hook(hook) for tensor, hook in hooks if tensor.requires_grad)
 
 
 CONVOLUTIONS: dict[Callable[..., Any], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}

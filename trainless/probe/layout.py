@@ -1,4 +1,4 @@
-"""How images lie in memory: channel by channel, or place by place."""
+"""The order of images in memory: channel by channel, or place by place."""
 
 from __future__ import annotations
 

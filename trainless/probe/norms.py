@@ -1,4 +1,4 @@
-"""How normalisation layers behave at a probe.
+"""Modes of normalisation layers at a probe.
 
 Batch norm makes "the gradient of one sample" ambiguous, so its mode is always explicit:
 

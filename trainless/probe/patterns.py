@@ -75,7 +75,7 @@ def disagreements(rows: Bytes) -> Labels:
 
 
 def distinct_rows(rows: Bytes) -> int:
-    """How many different rows there are.
+    """The number of different rows.
 
     Example:
         >>> distinct_rows(packed(torch.tensor([[1.0, -1.0], [1.0, -1.0], [-1.0, -1.0]])))
@@ -85,7 +85,7 @@ def distinct_rows(rows: Bytes) -> int:
 
 
 def distinct_columns(found: tuple[Pattern, ...]) -> int:
-    """How many different columns there are in all patterns: what units show over the samples.
+    """The number of different columns in all patterns: one column is what a unit shows over the samples.
 
     Example:
         >>> distinct_columns((Pattern(packed(torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])), 2),))

@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from trainless.probe.dependence import reach
-from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised
+from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised, watched
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.quantities import gradient, losses, weight_names
@@ -101,7 +102,7 @@ def _convolutions(x: Tensor, g: Tensor, conv: Conv, by: By) -> Iterator[Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What each position of a linear layer sees: the input rows themselves."""
+    """The input of each position of a linear layer: the rows themselves."""
 
     rows: Tensor
 
@@ -119,7 +120,7 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Windows:
-    """What each position of a convolution sees: the kernel-sized window of the padded input, channels last."""
+    """The input of each position of a convolution: a kernel-sized window of the padded input, channels last."""
 
     x: Tensor
     conv: Conv
@@ -221,42 +222,28 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
     later: dict[str, Tensor] = {}
     space = Workspace()
 
-    def on_layer(layer: Layer) -> Callable[[Tensor], None]:
-        def hook(g: Tensor) -> None:
-            if uses[layer.weight] == 1:
-                for block in blocks(layer, g, space, by):
-                    consume(layer.weight, block)
-            else:
-                whole = torch.cat([block.clone() for block in blocks(layer, g, space, "samples", alike=True)])
-                later[layer.weight] = whole + later.get(layer.weight, 0)
+    def keep(name: str, whole: Tensor) -> None:
+        later[name] = whole + later.get(name, 0)
 
-        return hook
+    def on_layer(layer: Layer, g: Tensor) -> None:
+        if uses[layer.weight] == 1:
+            for block in blocks(layer, g, space, by):
+                consume(layer.weight, block)
+        else:
+            keep(layer.weight, torch.cat([each.clone() for each in blocks(layer, g, space, "samples", alike=True)]))
 
-    def on_norm(norm: Standardised) -> Callable[[Tensor], None]:
-        def hook(g: Tensor) -> None:
-            found = torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2))
-            if uses[norm.weight] == 1:
-                consume(norm.weight, found)
-            else:
-                later[norm.weight] = found + later.get(norm.weight, 0)
+    def on_norm(norm: Standardised, g: Tensor) -> None:
+        hand_on = consume if uses[norm.weight] == 1 else keep
+        hand_on(norm.weight, torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2)))
 
-        return hook
+    def on_lookup(lookup: EmbeddingLookup, g: Tensor) -> None:
+        keep(lookup.weight, table_rows(lookup, g))
 
-    def on_lookup(lookup: EmbeddingLookup) -> Callable[[Tensor], None]:
-        def hook(g: Tensor) -> None:
-            later[lookup.weight] = table_rows(lookup, g) + later.get(lookup.weight, 0)
-
-        return hook
-
-    layers = [layer for layer in t.layers if layer.weight in uses and layer.output.requires_grad]
-    handles = [layer.output.register_hook(on_layer(layer)) for layer in layers]
-    handles += [norm.output.register_hook(on_norm(norm)) for norm in t.norms if norm.weight in uses]
-    handles += [lookup.output.register_hook(on_lookup(lookup)) for lookup in t.lookups if lookup.weight in uses]
-    try:
+    hooks = [(layer.output, partial(on_layer, layer)) for layer in t.layers if layer.weight in uses]
+    hooks += [(norm.output, partial(on_norm, norm)) for norm in t.norms if norm.weight in uses]
+    hooks += [(lookup.output, partial(on_lookup, lookup)) for lookup in t.lookups if lookup.weight in uses]
+    with watched(hooks):
         on_input = gradient(t.outputs, reached.ends, cotangent)[0]
-    finally:
-        for handle in handles:
-            handle.remove()
     for name, whole in later.items():
         consume(name, whole)
     for group in in_groups(p, [name for name in reversed(p.weights) if name in wanted & reached.unread]):

@@ -121,7 +121,7 @@ class Probe:
             yield replace(self, x=x, y=y, _memo={})
 
     def memo(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """What was computed under this key, computing it the first time."""
+        """Compute a value the first time and remember it under this key."""
         if key not in self._memo:
             self._memo[key] = compute()
         return self._memo[key]

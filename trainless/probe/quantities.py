@@ -1,7 +1,8 @@
-"""What several proxies share: pure functions of a probe, each computed once on it."""
+"""Quantities that several proxies share: pure functions of a probe, each computed once on it."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainless.core.errors import Unscorable
-from trainless.probe.layers import Layer, modules
+from trainless.probe.layers import Layer, modules, watched
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import trace
@@ -53,20 +54,12 @@ def loss_gradients(p: Probe) -> LossGradients:
     t = trace(p)
     channels: list[tuple[Layer, Tensor]] = []
 
-    def watch(layer: Layer) -> torch.utils.hooks.RemovableHandle:
-        def hook(gradient: Tensor) -> None:
-            channels.append((layer, channel_sums(layer, gradient)))
+    def note(layer: Layer, g: Tensor) -> None:
+        channels.append((layer, channel_sums(layer, g)))
 
-        handle: torch.utils.hooks.RemovableHandle = layer.output.register_hook(hook)
-        return handle
-
-    handles = [watch(layer) for layer in t.layers if layer.output.requires_grad]
     names = weight_names(p)
-    try:
+    with watched((layer.output, functools.partial(note, layer)) for layer in t.layers):
         gradients = gradient(losses(p).mean(), [*(t.weights[name] for name in names), t.x])
-    finally:
-        for handle in handles:
-            handle.remove()
     return LossGradients(dict(zip(names, gradients[:-1], strict=True)), gradients[-1], channels)
 
 
@@ -159,7 +152,7 @@ def blocks(p: Probe) -> tuple[BlockOutput, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """How a block's channels vary over all samples and positions, in double precision on the CPU.
+    """The covariance of a block's channels over all samples and positions, in double precision on the CPU.
 
     Attributes:
         products: The channels' covariance; where there are no more places than channels, the places' smaller matrix

@@ -21,6 +21,7 @@ from trainless.probe.layers import (
     block_names,
     conv_of,
     modules,
+    removed_after,
     tied,
 )
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
@@ -90,12 +91,9 @@ def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass,
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     observe = recorder.norm if p.norm != "batch" else None
-    try:
-        with quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, observe), recorder, torch.enable_grad():
-            outputs = run(p.net, weights, x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    norms = normalised(p.net, p.norm, p.kept_norms, observe)
+    with removed_after(hooks), quiet_randomness(p), norms, recorder, torch.enable_grad():
+        outputs = run(p.net, weights, x)
     p.target.require(outputs)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups
@@ -114,7 +112,7 @@ def rectifiers(p: Probe) -> list[Activation]:
 
 
 def leaves(t: ForwardPass) -> list[Tensor]:
-    """What to differentiate by so that gradients pass through the whole network: the input, or embeddings of tokens."""
+    """The tensors to differentiate by so that gradients pass the whole network: the input, or embeddings of tokens."""
     if t.x.requires_grad:
         return [t.x]
     layers = {layer.weight for layer in t.layers}
@@ -207,14 +205,14 @@ class Recorder(TorchFunctionMode):
         return self.handled or any(tensor._version != version for tensor, version in self.versions)
 
     def _noted(self, tensor: Tensor) -> Tensor:
-        """What to keep of a tensor: itself and its version, or a copy."""
+        """The part of a tensor to keep: itself and its version, or a copy."""
         if self.careful or tensor.is_inference():
             return tensor.detach().clone()
         self.versions.append((tensor, tensor._version))
         return tensor.detach()
 
     def _handed_on(self, tensor: Tensor) -> Tensor:
-        """What the network goes on with."""
+        """The tensor that the network continues with."""
         if self.careful:
             return tensor.clone()
         if tensor.is_inference():

@@ -201,7 +201,7 @@ class _BatchNormGradients(torch.autograd.Function):
 
 
 def _require_last() -> None:
-    """What is computed here has no graph of its own: it must be the end of all differentiating."""
+    """Refuse to differentiate further: second derivatives computed here have no graph of their own."""
     if torch.is_grad_enabled():
         raise RuntimeError("these second derivatives cannot be differentiated again")
 

@@ -36,7 +36,7 @@ def _entropy(scatter: Scatter) -> float:
 
 @proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING)
 def expressivity(p: Probe) -> float:
-    """How evenly the blocks' features spread over all directions of their space.
+    """Evenness with which the blocks' features spread over all directions of their space.
 
     Σ_blocks H(λ / Σλ), λ the eigenvalues of the channel covariance.
 
@@ -67,7 +67,7 @@ def progressivity(p: Probe) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """What becomes of a random ±1 gradient on its way back through a block.
+    """A random ±1 gradient on its way back through a block.
 
     Attributes:
         name: The block's.
@@ -107,7 +107,7 @@ def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
 
 @proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING)
 def trainability(p: Probe) -> float:
-    """How close each block comes to passing gradients on at their own size.
+    """Closeness of each block to passing gradients on at their own size.
 
     mean over blocks of 2 − s − 1 / (s + 1e-6), s the largest singular value of the block's Jacobian, estimated from
     one random ±1 gradient at its output.

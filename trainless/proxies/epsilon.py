@@ -23,7 +23,7 @@ PAPER = Paper(
 def epsilon(
     p: Probe, constants: tuple[float, float] | None = None, double: bool = True, drop_zeros: bool = True
 ) -> float:
-    """How much the outputs' order over the samples changes between tiny and large constant weights.
+    """Change of the outputs' order over the samples between tiny and large constant weights.
 
     mean |v₁ − v₂| / mean(v), v_k the outputs with all weights equal to w_k, scaled to [0, 1] over the batch.
 

@@ -29,7 +29,7 @@ LARGE = 30_000_000_000  # multiply–accumulates on the batch; beyond them a gra
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
 def grasp(p: Probe) -> float:
-    """How much the gradient flow would fall without the weights: −θᵀHg.
+    """Fall of the gradient flow without the weights: −θᵀHg.
 
     −Σ θ · ∂(gᵀg)/∂θ with one g held fixed, g = ∂L/∂θ.
 

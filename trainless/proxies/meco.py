@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
-from trainless.probe.layers import modules
+from trainless.probe.layers import modules, removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe, quiet_randomness
@@ -26,7 +26,7 @@ PAPER = Paper(
 
 @proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()))
 def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
-    """How independent the channels of every feature map are, for a single input.
+    """Independence of the channels of every feature map, for a single input.
 
     Σ_maps λ_min(ρ), ρ the correlation matrix of the map's channels over its positions.
 
@@ -79,12 +79,8 @@ def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
         for name, module in modules(p.net)
         if "parametrizations" not in name.split(".")
     ]
-    try:
-        with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
-            run(p.net, p.weights, p.x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with removed_after(hooks), torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
+        run(p.net, p.weights, p.x)
     rows = [sample.flatten(1) for _, sample in kept]
     return [row for row in rows if min(row.shape) > 1]
 

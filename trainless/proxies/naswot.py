@@ -69,7 +69,7 @@ def agreements(found: list[Pattern]) -> Labels:
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="discrimination")
 def jacov(p: Probe, constant: float = 1e-5) -> float:
-    """How differently the network responds to different inputs: correlation of the input gradients.
+    """Difference of the responses to different inputs: correlation of the input gradients.
 
     −Σ_i [log(λ_i + c) + 1 / (λ_i + c)], λ the eigenvalues of the samples' correlation matrix of ∂(Σ outputs)/∂x.
 
@@ -102,7 +102,7 @@ def require_varying(gradients: Tensor, varies: Tensor) -> None:
 
 @proxy(higher_is_better=True, labels=True, paper=EPE_NAS, aspect="discrimination", setting=Setting(batch=64))
 def epe_nas(p: Probe, constant: float = 1e-5) -> float:
-    """How little the input gradients of one class correlate, added up over classes.
+    """Lack of correlation between the input gradients of one class, added up over classes.
 
     Σ_c |Σ_ij log(|ρ_ij| + k)|, ρ the correlation matrix of ∂(Σ outputs)/∂x over the samples of class c; above 100
     classes the mean over pairs of classes of |s_c − s_d|, s_c per sample.

@@ -99,7 +99,7 @@ def parse_options(name: str, fn: Callable[..., float], text: str) -> dict[str, A
 
 
 def suffix(options: Iterable[tuple[str, Any]]) -> str:
-    """What options add to a proxy's name.
+    """The part of a proxy's name that says its options.
 
     Example:
         >>> suffix((("samples", 64), ("tensors", 8)))

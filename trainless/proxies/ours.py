@@ -57,7 +57,7 @@ def isolated_jacov(p: Probe) -> float:
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=2)
 def layer_entropy(p: Probe) -> float:
-    """How evenly the layers share the tangent kernel: no layer learns alone.
+    """Evenness with which the layers share the tangent kernel: no layer learns alone.
 
     −Σ_l π_l log π_l, π_l the share of layer l in the kernel's trace, the classifier left out: the nearest to the
     outputs.
@@ -76,7 +76,7 @@ def layer_entropy(p: Probe) -> float:
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="trainability")
 def isometry(p: Probe) -> float:
-    """How close the blocks come to passing gradients on at their own size, in every direction and at their own place.
+    """Closeness of the blocks to passing gradients on at their own size, in every direction and at their own place.
 
     −mean over blocks of |log r|, r² the mean square of the singular values of J₀, the part of the block's Jacobian that
     keeps to its place, estimated from one random ±1 gradient at the block's output; what chance adds to ‖J₀‖² is taken

@@ -145,12 +145,12 @@ class Proxy:
 
     @property
     def summary(self) -> str:
-        """What it means, in one line."""
+        """Its meaning, in one line."""
         return (inspect.getdoc(self.fn) or "").partition("\n")[0]
 
     @property
     def description(self) -> str:
-        """What it means, which way is better and who proposed it."""
+        """Its meaning, which way is better and who proposed it."""
         return f"{self.summary} ({'higher' if self.higher_is_better else 'lower'} is better; {self.paper})"
 
     def section(self, title: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
-from trainless.probe.layers import EmbeddingLookup, Layer, Standardised
+from trainless.probe.layers import EmbeddingLookup, Layer, Standardised, watched
 from trainless.probe.per_sample import each_alone
 from trainless.probe.points import First, Kaiming, Noise
 from trainless.probe.probe import Probe, quantity
@@ -65,34 +66,24 @@ def _read(p: Probe, names: list[str], outputs: int) -> Tensor:
     places: list[int] = []
     found: list[Tensor] = []
 
-    def watch(reading: _Reading) -> torch.utils.hooks.RemovableHandle:
-        where = [place.get(name, len(names)) for name in reading.names]
-
-        def hook(g: Tensor) -> None:
-            places.extend(where)
-            found.append(torch.bmm(_first_channel(g, reading.channels_second), reading.factors))
-
-        handle: torch.utils.hooks.RemovableHandle = reading.output.register_hook(hook)
-        return handle
+    def read(reading: _Reading, g: Tensor) -> None:
+        places.extend(place.get(name, len(names)) for name in reading.names)
+        found.append(torch.bmm(_first_channel(g, reading.channels_second), reading.factors))
 
     wanted = set(names) - reach(p).unread
-    handles = [watch(reading) for reading in _readings(p) if not wanted.isdisjoint(reading.names)]
-    try:
+    with watched((each.output, partial(read, each)) for each in _readings(p) if not wanted.isdisjoint(each.names)):
         for k in range(outputs):
             gradient(t.outputs[:, k].sum(), reach(p).ends)
             if found:
                 rows[:, k].index_add_(1, torch.tensor(places, device=rows.device), torch.cat(found, 2)[:, 0])
             places.clear()
             found.clear()
-    finally:
-        for handle in handles:
-            handle.remove()
     return rows[..., :-1]
 
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """What to multiply the gradient at a layer's or norm's first output channel by, position by position.
+    """Factors of the gradient at a layer's or norm's first output channel, position by position.
 
     Attributes:
         names: The parameters whose first entries are read.
@@ -138,7 +129,7 @@ def _first_channel(tensor: Tensor, channels_second: bool) -> Tensor:
 
 
 def _seen(layer: Layer) -> Tensor:
-    """What the weight's first entry (output channel 0, input channel 0, first tap) multiplies at each position."""
+    """The input that the weight's first entry (output channel 0, input channel 0, first tap) meets at each position."""
     conv = layer.conv
     if conv is None:
         return _first_channel(layer.x, False)

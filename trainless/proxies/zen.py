@@ -31,7 +31,7 @@ PAPER = Paper(
     setting=Setting(weights=Gaussian(), inputs=Noise()),
 )
 def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
-    """How strongly features before the pooling react to a small change of the input, norms compensated.
+    """Reaction of the features before the pooling to a small change of the input, norms compensated.
 
     log mean_n Σ |f(x) − f(x + step · ε)| + Σ_norms log √(mean channel variance), ε ~ N(0, 1).
 
