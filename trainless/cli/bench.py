@@ -45,7 +45,7 @@ def sweep(
     from trainless.execution.fork_server import prepare
 
     if settings.engine == "local" and settings.device == "cpu":
-        prepare("trainless.runs.sweep")  # workers import torch while this process does
+        prepare("trainless.runs.sweep_work")  # workers import torch while this process does
     from trainless.cli.progress import Bars, tell_interrupted
     from trainless.runs.sweep import sweep as run
     from trainless.runs.sweep import to_store

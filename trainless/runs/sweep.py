@@ -26,12 +26,11 @@ import torch
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.files import write_atomic
+from trainless.core.files import strict, write_atomic
 from trainless.core.processes import one_interrupt
-from trainless.core.scores import Record
 from trainless.core.settings import parse_settings
 from trainless.core.task import Task
-from trainless.core.text import message, undamaged
+from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.core.units import seconds_of
 from trainless.execution.engine import Executor, Job, pool_for
@@ -40,22 +39,17 @@ from trainless.proxies.proxy import Proxy, registry
 from trainless.runs.folder import MERGED, SESSIONS, SETTINGS
 from trainless.runs.score_file import Journal, KnownScores, ProxySeed, ScoreFile, read_known, read_scores
 from trainless.runs.settings import SweepSettings
-from trainless.scoring.batches import BatchSource
-from trainless.scoring.evaluate import evaluate
+from trainless.runs.sweep_work import Lacking, SweepWork, failed_records
 from trainless.scoring.request import data_for, init_named, select, setting_for
-from trainless.scoring.subjects import ArchSubject
 from trainless.spaces import open_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space, key
-from trainless.store import Key, Result, Store, StoreError, store_at
+from trainless.store import Key, Result, Store
 from trainless.tasks import task as open_task
 
 LARGEST = 10_000_000
 TICK = 10.0
 FAREWELL = 20.0  # seconds that networks in flight have when the time is over
-POISONED = 70  # a GPU context that failed once fails ever after: leave, and let a fresh process try
-Lacking = tuple[str, list[ProxySeed]]
-"""An arch, and the proxies and seeds that it still lacks."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,8 @@ def sweep(
     folder = Path(settings.out)
     about = _described(folder, _identity(settings, space, task), proxies)
     archs = [space.format(arch) for arch in open_archs(settings.archs, space)]
-    _write(folder / SETTINGS, {**about, "networks": len(archs)})  # how many there are, for those who watch
+    asked = {name: value for name, value in strict(settings).items() if name not in ("out", "store", "address")}
+    _write(folder / SETTINGS, {**about, "networks": len(archs), "asked": asked})  # how many, for those who watch
     wanted = [(proxy.name, seed) for proxy in proxies for seed in settings.seeds]
     known = read_known(folder)
     sessions = _sessions(folder)
@@ -161,85 +156,6 @@ def _drawn(space: Space, count: int) -> list[Arch]:
         if len(seen) == count:
             return list(seen)
     raise InputError(f"{space.name} has not {count} distinct archs to draw: give fewer, or all")
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """What a worker needs, opened where it works by the words of the settings."""
-
-    space: Space
-    proxies: dict[str, Proxy]
-    data: BatchSource
-    store: Store | None
-    journal: Journal
-
-
-class SweepWork:
-    """Work whose jobs are archs, each scored and written down; the result is why one was not, empty where it was.
-
-    Args:
-        settings: The sweep.
-    """
-
-    def __init__(self, settings: SweepSettings) -> None:
-        self._settings = settings
-        self._held: _Opened | None = None
-
-    def __call__(self, lacking: Lacking) -> str:
-        """Score one arch; a second try where memory ran out, because other processes share it."""
-        opened = self._opened()
-        records = self._scored(opened, *lacking)
-        if any("out of memory" in record.status for record in records):
-            torch.cuda.empty_cache()
-            records = self._scored(opened, *lacking)
-        if any("CUDA error" in record.status for record in records):
-            os._exit(POISONED)
-        opened.journal.write(lacking[0], records)
-        return ""
-
-    def failed(self, reason: str) -> str:
-        return reason
-
-    def close(self) -> None:
-        if self._held is not None:
-            if self._held.store is not None:
-                self._held.store.close()
-            self._held.journal.close()
-            self._held = None
-
-    def _opened(self) -> _Opened:
-        if self._held is None:
-            asked = self._settings
-            self._held = _Opened(
-                open_space(asked.space, asked.space_args),
-                {proxy.name: proxy for proxy in select(asked.proxies)},
-                data_for(asked.batch or None, open_task(asked.task), [], asked.device),
-                store_at(asked.shared) if asked.shared else None,
-                Journal(Path(asked.out), f"w{os.getpid()}"),
-            )
-        return self._held
-
-    def _scored(self, opened: _Opened, arch: str, wanted: Sequence[ProxySeed]) -> list[Record]:
-        records: list[Record] = []
-        init = init_named(self._settings.init)
-        for seed in dict.fromkeys(seed for _, seed in wanted):
-            chosen = [opened.proxies[name] for name, number in wanted if number == seed]
-            try:
-                member = ArchSubject(opened.space, opened.space.parse(arch))
-                records += evaluate([member], opened.data, chosen, [seed], init=init, store=opened.store, fbe=False)
-            except StoreError:
-                raise
-            except TrainlessError as error:
-                records += _failed(arch, [(proxy.name, seed) for proxy in chosen], message(error))
-        return records
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": None}
-
-
-def _failed(arch: str, wanted: Sequence[ProxySeed], reason: str) -> list[Record]:
-    """NaN for every proxy and seed, for one reason."""
-    return [Record(arch, proxy, math.nan, True, reason, seed=seed) for proxy, seed in wanted]
 
 
 def _session(
@@ -317,7 +233,7 @@ def _blame(settings: SweepSettings, lacking: Lacking, reason: str) -> None:
     """Write down why an arch has no scores: it ended two workers, or broke a limit."""
     if reason:
         journal = Journal(Path(settings.out), "lost")
-        journal.write(lacking[0], _failed(*lacking, reason))
+        journal.write(lacking[0], failed_records(*lacking, reason))
         journal.close()
 
 
@@ -436,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         about = (__doc__ or "").split("\n")[0]
         settings = parse_settings(SweepSettings, "python -m trainless.runs.sweep", about, arguments)
         if settings.device == "cpu":
-            prepare("trainless.runs.sweep")
+            prepare("trainless.runs.sweep_work")
         file = sweep(settings, _say)
     except TrainlessError as error:
         sys.stderr.write(f"error: {error}\n")
