@@ -136,9 +136,13 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {name: to_json(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(each) for each in value]
+        if all(isinstance(name, str) for name in value):
+            return {name: to_json(each) for name, each in value.items()}
+        return [[to_json(name), to_json(each)] for name, each in value.items()]  # keys that are no text
+    if isinstance(value, np.ndarray):
+        return to_json(value.tolist())
+    if isinstance(value, (list, tuple, collections.deque, frozenset)):
+        return [to_json(each) for each in (sorted(value) if isinstance(value, frozenset) else value)]
     return number(value) if isinstance(value, float) else value
 
 
@@ -167,9 +171,15 @@ def _restored(kind: Any, value: Any) -> Any:
     if origin in (tuple, collections.abc.Mapping) and not isinstance(value, list if origin is tuple else dict):
         raise TypeError(f"{value!r} is no {origin.__name__}")
     if origin is tuple:
-        return tuple(_restored(args[0], each) for each in value)
-    if origin is collections.abc.Mapping:
-        return {name: _restored(args[1], each) for name, each in value.items()}
+        kinds = args[:1] * len(value) if args[-1] is Ellipsis else args
+        return tuple(_restored(each, part) for each, part in zip(kinds, value, strict=True))
+    if origin in (list, collections.deque, frozenset):
+        return origin(_restored(args[0], each) for each in value)
+    if origin in (dict, collections.abc.Mapping):
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_restored(args[0], name): _restored(args[1], each) for name, each in pairs}
+    if origin is np.ndarray:
+        return np.array(value, dtype=np.float64)
     if kind is Any:
         return tuple(_restored(Any, each) for each in value) if isinstance(value, list) else value
     if kind is float and not isinstance(value, bool):

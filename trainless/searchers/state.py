@@ -6,16 +6,14 @@ have a state themselves.
 
 from __future__ import annotations
 
-import types
 import typing
-from collections import deque
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, final
 
 import numpy as np
 
-from trainless.core.files import number, unnumber
+from trainless.core.files import from_json, to_json
 from trainless.core.types import Json
 
 
@@ -74,52 +72,18 @@ def _declared(cls: Any) -> dict[str, Any]:
 
 
 def packed(value: Any) -> Any:
-    """A value as strict JSON; mappings become lists of pairs, because keys need not be text."""
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, (list, tuple, deque)):
-        return [packed(each) for each in value]
-    if isinstance(value, dict):
-        return [[packed(each), packed(held)] for each, held in value.items()]
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, np.ndarray):
-        return packed(value.tolist())
+    """A value as strict JSON, whether it has a state itself or not."""
     if isinstance(value, np.random.Generator):
         return value.bit_generator.state
-    if hasattr(value, "restore"):
-        return value.state()
-    return [packed(getattr(value, each.name)) for each in fields(value)] if is_dataclass(value) else value
+    return value.state() if hasattr(value, "restore") else to_json(value)
 
 
-def unpacked(kind: Any, data: Any, now: Any = None) -> Any:
-    """The value of a type that :func:`packed` wrote; generators and objects with a state are restored in place.
-
-    Example:
-        >>> unpacked(list[tuple[tuple[int, ...], float]], [[[1, 2], "-inf"]])
-        [((1, 2), -inf)]
-    """
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return None if data is None else unpacked(inner[0], data, now)
-    if kind is float:
-        return unnumber(data)
-    if origin is tuple:
-        kinds = inner[:1] * len(data) if inner[-1] is Ellipsis else inner
-        return tuple(unpacked(each, part) for each, part in zip(kinds, data, strict=True))
-    if origin in (list, deque, frozenset):
-        return origin(unpacked(inner[0], each) for each in data)
-    if origin is dict:
-        return {unpacked(inner[0], each): unpacked(inner[1], held) for each, held in data}
-    if origin is np.ndarray:
-        return np.array(data, dtype=np.float64)
-    if kind is np.random.Generator:
+def unpacked(kind: Any, data: Any, now: Any) -> Any:
+    """The value that :func:`packed` wrote; generators and objects with a state are restored in place."""
+    if isinstance(now, np.random.Generator):
         now.bit_generator.state = data
-        return now
-    if hasattr(kind, "restore"):
+    elif hasattr(now, "restore"):
         now.restore(data)
-        return now
-    if is_dataclass(kind):
-        make, hints = typing.cast(Any, kind), typing.get_type_hints(kind)
-        return make(*(unpacked(hints[each.name], part) for each, part in zip(fields(kind), data, strict=True)))
-    return data
+    else:
+        return from_json(kind, data)
+    return now
