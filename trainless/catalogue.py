@@ -13,6 +13,8 @@ from trainless.core.errors import UnknownName
 from trainless.core.registry import Registry
 
 REGISTRIES = {
+    "executors": "trainless.execution",
+    "presets": "trainless.designs.settings",
     "proxies": "trainless.proxies",
     "rankings": "trainless.rankings",
     "searchers": "trainless.searchers",

@@ -188,7 +188,7 @@ def test_ctrl_c_at_a_terminal_ends_a_command_with_130_and_it_goes_on_later(tmp_p
     assert process.returncode in (0, 130), err
     assert "Traceback" not in err
     if process.returncode == 130:
-        assert "the same command goes on from there" in err
+        assert "the same command resumes from there" in err
     out, err = command("parts").communicate(timeout=60)
     assert json.loads(out)["evaluations"] == 60, err
     whole, _ = command("whole").communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The verbs together, and what happens to errors and interruptions."""
+"""The commands together, and what happens to errors and interruptions."""
 
 from __future__ import annotations
 
@@ -45,18 +45,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score", cls=Verb)(score)
-app.command("list", cls=Verb)(listing)
-app.command("demo", cls=Verb)(demo)
-app.command("search", cls=Verb)(search)
-app.command("design", cls=Verb)(design)
-app.command("predict", cls=Verb)(predict)
-app.command("export", cls=Verb)(export)
-app.command("export-study", cls=Verb)(export_study)
-app.command("show", cls=Verb)(show)
-app.command("report", cls=Verb)(report)
-app.command("watch", cls=Verb)(watch)
-app.command("ui", cls=Verb)(ui)
+for _name, _command, _short in (
+    ("score", score, "Score networks at initialisation."),
+    ("list", listing, "List proxies, spaces, searchers and all else by name."),
+    ("demo", demo, "Rank some architectures and draw the best."),
+    ("search", search, "Search a space by a proxy or a ranking."),
+    ("design", design, "From data to an ensemble with uncertainty."),
+    ("predict", predict, "Predict new cases with a design's ensemble."),
+    ("export", export, "Write an ensemble as one ONNX file."),
+    ("export-study", export_study, "Make an Optuna study of a run."),
+    ("show", show, "Draw an architecture and count its costs."),
+    ("report", report, "Make the report of a run again."),
+    ("watch", watch, "Show a live run in the terminal."),
+    ("ui", ui, "Show runs as a local web page."),
+):
+    app.command(_name, cls=Verb, short_help=_short)(_command)
 app.add_typer(bench, name="bench")
 app.add_typer(store, name="store")
 
@@ -92,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:
-        return _fail("interrupted: what was scored is kept; the same command goes on from there", 130)
+        return _fail("interrupted: what was scored is kept; the same command resumes from there", 130)
     return int(code or 0)
 
 

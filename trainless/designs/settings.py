@@ -138,13 +138,11 @@ _COMMON: Mapping[str, Any] = {
     "searcher_args": {"rl": {"rate": 0.1}, "genetic": {"sets": 3}},
 }
 for _preset in (
-    DesignSettings(  # minutes on two cores
-        preset="fast", searches=1, evaluations=120, members=5, epochs=25, baseline=5, work=1e12, **_COMMON
-    ),
-    DesignSettings(  # hours: more searches, members and epochs
+    DesignSettings(preset="fast", searches=1, evaluations=120, members=5, epochs=25, baseline=5, work=1e12, **_COMMON),
+    DesignSettings(
         preset="thorough", searches=4, evaluations=600, members=12, epochs=200, baseline=10, work=1e14, **_COMMON
     ),
-    DesignSettings(  # the paper's: ten runs of each of three methods, 30 members, 10 of one architecture
+    DesignSettings(
         preset="teacup",
         searches=10,
         evaluations=1000,
@@ -160,3 +158,8 @@ for _preset in (
     ),
 ):
     registry.add(_preset.preset, _preset)
+descriptions: Mapping[str, str] = {
+    "fast": "minutes on two cores",
+    "thorough": "hours: more searches, members and epochs",
+    "teacup": "the paper's: ten runs of each of three methods, 30 members, 10 of one architecture",
+}
