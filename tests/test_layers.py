@@ -18,8 +18,8 @@ ROWS = (
     {"learn"},
     {"runs"},
     {"bench", "report"},
-    {"designs", "catalogue"},
-    {"testing", "estimators", "ui"},
+    {"designs"},
+    {"catalogue", "testing", "estimators", "ui"},
     {"cli"},
     {"__init__", "__main__"},
 )
