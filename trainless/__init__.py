@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainless.core.target import Target
     from trainless.core.task import Task
     from trainless.designs.pipeline import Designed, design, designed
+    from trainless.designs.settings import DesignSettings
     from trainless.estimators import TrainlessClassifier, TrainlessRegressor
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
@@ -34,6 +35,7 @@ __all__ = [
     "Arch",
     "Candidate",
     "Decision",
+    "DesignSettings",
     "Designed",
     "Found",
     "InputError",
@@ -91,6 +93,7 @@ _HOME = {
     "probe.probe": ("Probe", "quantity"),
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
     "designs.pipeline": ("Designed", "design", "designed"),
+    "designs.settings": ("DesignSettings",),
     "runs.search": ("Found", "search"),
     "runs.settings": ("SearchCallbacks", "SearchSettings"),
     "spaces": ("space",),
