@@ -206,7 +206,7 @@ def test_no_score_at_all_for_a_reason_of_the_machine_is_exit_code_1(
     def full(*arguments: object) -> object:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
 
-    monkeypatch.setattr("trainless.scoring.subjects.Member.network", full)
+    monkeypatch.setattr("trainless.scoring.subjects.ArchSubject.network", full)
     answer = trainless(*SMALL, ARCH, "--proxies", "params,snip", "--json")
     assert answer.code == 1
     assert len(json.loads(answer.out)) == 2
