@@ -133,12 +133,10 @@ class WarmUp(Searcher):
         return [Proposal(arch) for arch in chosen]
 
     def tell(self, told: Told) -> None:
-        """Pass on."""
         self._outstanding = max(0, self._outstanding - len(told))
         self.inner.tell(told)
 
     def best(self) -> Arch:
-        """The inner searcher's."""
         return self.inner.best()
 
 

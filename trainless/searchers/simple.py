@@ -35,7 +35,6 @@ class Random(SignalSearcher):
     draw: Draw | None = None
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """Fresh draws."""
         return [Proposal(self._new()) for _ in range(room(limit, 1))]
 
     def _new(self) -> Arch:
@@ -44,7 +43,6 @@ class Random(SignalSearcher):
         return sample(self.space, self._rng, canonical=self.canonical, feasible=self.feasible)
 
     def tell(self, told: Told) -> None:
-        """Remember the best."""
         self._see(told)
 
 
@@ -98,7 +96,6 @@ class Exhaustive(SignalSearcher):
         return proposals
 
     def tell(self, told: Told) -> None:
-        """Remember the best."""
         self._see(told)
 
 
@@ -148,7 +145,6 @@ class Local(SignalSearcher):
         return [Proposal(arch) for arch in chosen]
 
     def tell(self, told: Told) -> None:
-        """Move when the whole neighbourhood is known."""
         for arch, value in self._see(told):
             self._known.setdefault(arch, value)
         while not self._over and all(arch in self._known for arch in self._around):

@@ -66,7 +66,6 @@ class FunctionSpace:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The open choices, their options as text."""
         return _decisions(self.options)
 
     def check(self, task: Task) -> None:
@@ -86,7 +85,6 @@ class FunctionSpace:
         return bool(_run(functools.partial(self.rule.function, self.chosen(arch)), what))
 
     def canonical(self, arch: Arch) -> Arch:
-        """The arch itself."""
         return arch
 
     def build(self, arch: Arch, task: Task) -> nn.Module:

@@ -327,7 +327,6 @@ class MobileNet:
         return write_plan(self.plan(arch))
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
-        """The groups with their widths, for drawing."""
         plan = self.plan(arch)
         groups = (
             Block(

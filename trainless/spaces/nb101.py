@@ -151,7 +151,6 @@ class NasBench101:
         return f"{'/'.join(rows)};{'|'.join(names)}"
 
     def sketch(self, arch: Arch) -> tuple[Graph]:
-        """The cell without its useless vertices."""
         cell = _cell(self, arch)
         labels = [OPERATIONS[option] for option in cell.operations]
         middle = (Node(str(vertex), label) for vertex, label in enumerate(labels, start=1))

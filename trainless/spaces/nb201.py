@@ -157,11 +157,9 @@ class NasBench201:
         )
 
     def extent(self) -> Extent:
-        """15,625 cells of 5,653 different functions."""
         return Extent(15_625, 15_625, 5_653)
 
     def sketch(self, arch: Arch) -> tuple[Graph, ...]:
-        """The cell, for drawing and for its features."""
         return (edge_cell("cell", EDGES, [OPERATIONS[option] for option in arch], "none", _NASLIB),)
 
     def scaled(self, channels: int, cells: int) -> NasBench201:

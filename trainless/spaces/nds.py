@@ -191,7 +191,6 @@ class NdsSpace:
         return str(Genotype(sum(normal, ()), self._plan(normal).outputs, sum(reduce, ()), self._plan(reduce).outputs))
 
     def sketch(self, arch: Arch) -> tuple[Graph, Graph]:
-        """The normal and the reduction cell."""
         require_arch(self, arch)
         normal, reduce = self._nodes(arch)
         return _graph("normal", normal, self._plan(normal)), _graph("reduction", reduce, self._plan(reduce))

@@ -41,7 +41,6 @@ class FactorizedReduce(nn.Module):
         self.norm = NORM[dims](outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Half the size."""
         x = self.relu(x)
         shifted = F.pad(x, (-1, 1) * (x.ndim - 2))
         halves: Tensor = self.norm(torch.cat([self.first(x), self.second(shifted)], 1))

@@ -124,7 +124,6 @@ class Recurrent:
         return self.encode(cell)
 
     def format(self, arch: Arch) -> str:
-        """Write a recipe in JSON."""
         require_arch(self, arch)
         return write_recipe(self.cell(arch))
 
@@ -211,7 +210,6 @@ class Mix(nn.Module):
         self.parts = nn.ModuleList(nn.Linear(size, outputs, bias=place == 0) for place, size in enumerate(inputs))
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Add up the parts."""
         total: Tensor = self.parts[0](inputs[0])
         for part, x in zip(list(self.parts)[1:], inputs[1:], strict=True):
             total = total + part(x)
@@ -222,7 +220,6 @@ class Blend(nn.Module):
     """``g·a + (1 − g)·b``."""
 
     def forward(self, gate: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Weigh two values by a gate."""
         return gate * a + (1 - gate) * b
 
 
@@ -230,7 +227,6 @@ class Product(nn.Module):
     """``a·b``."""
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Multiply."""
         return a * b
 
 
@@ -238,7 +234,6 @@ class Sum(nn.Module):
     """``a + b``."""
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Add."""
         return a + b
 
 

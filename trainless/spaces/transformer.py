@@ -139,7 +139,6 @@ class Transformer:
         return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
-        """Patches, blocks and head, for drawing."""
         shape = self.shape(arch)
         blocks = (
             Block("patches", f"edge {shape.patch}, width {shape.width}, learnt positions"),
