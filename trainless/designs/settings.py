@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
 from trainless.core.parameters import parse_arguments
 from trainless.core.registry import Registry
 from trainless.core.settings import setting
-from trainless.core.types import Json
 from trainless.core.units import budget_of
 from trainless.runs.settings import ExecutionSettings, LimitSettings
+
+if TYPE_CHECKING:
+    from trainless.core.types import Json
 
 _PRESETS: Any = None  # a field that the preset fills in
 LEAST = {"evaluations": 1, "members": 1, "epochs": 1, "baseline": 0}
