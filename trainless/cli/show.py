@@ -58,7 +58,7 @@ def show(
 
 
 def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:
-    """What a network of a space costs: as the space says, or as it is counted on the built network.
+    """Costs of a network of a space: as the space says, or as they are counted on the built network.
 
     Example:
         >>> from trainless.core.task import Task
@@ -102,7 +102,7 @@ def _drawn(space: Space, seed: int) -> Arch:
 
 
 def _task_for(space: Space, task: str, shape: str, classes: int | None, size: str) -> Task:
-    """What was named; where nothing was and images do not fit, the built-in text."""
+    """The task that was named; where none was and images do not fit, the built-in text."""
     from trainless.cli.inputs import task_or_noise
     from trainless.core.errors import InputError
     from trainless.tasks import task as find
@@ -163,7 +163,7 @@ def graph_text(graph: Graph) -> str:
 
 
 def _names(graph: Graph) -> dict[str, str]:
-    """What is written for each node; nodes of the same label are numbered by their place among those."""
+    """The label of each node; nodes of the same label are numbered by their place among those."""
     labels = [node.label for node in graph.nodes]
     seen: dict[str, int] = {}
     names: dict[str, str] = {}

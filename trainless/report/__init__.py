@@ -1,1 +1,1 @@
-"""What is shown to people: pictures, pages and tables."""
+"""The report of a run: pictures, charts and tables on one page."""

@@ -1,4 +1,4 @@
-"""What a report is made of: plain data that a run kept, as it is read from its folder."""
+"""Contents of a report: plain data that a run kept, as it is read from its folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEST = 20  # of a leaderboard
 
 @dataclass(frozen=True, eq=False)
 class SearchRecord:
-    """What one search looked at, in its order.
+    """One search: the candidates that it looked at, in its order.
 
     Args:
         name: Such as ``rl-00``; what stands before the dash is the method.
@@ -99,7 +99,7 @@ class Contents:
 
     @property
     def facts(self) -> frozenset[Need]:
-        """What the run has, as parts of the report may need it."""
+        """The facts about the run that parts of the report may need."""
         found: list[Need] = ["design" if self.summary else "search"]
         if self.summary:
             found += ["tested" if self.test is not None else "untested", "classes" if self.classes else "values"]
@@ -138,7 +138,7 @@ class ReportPart:
     beside: bool = False
 
     def contents(self, run: Contents) -> list[Content]:
-        """What it adds to the page of a run."""
+        """Its contributions to the page of a run."""
         if not self.needs <= run.facts:
             return []
         found = self.make(run)
@@ -160,7 +160,7 @@ def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], Rep
 
 
 def contents_of(path: Path, reader: RunReader, chosen: Space | None = None) -> Contents:
-    """What a run has kept for its report.
+    """Gather what a run has kept for its report.
 
     Args:
         path: The run folder.

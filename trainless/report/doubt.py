@@ -1,4 +1,4 @@
-"""How sure the ensemble is: confidence, calibration, referral, sets, and the cases in doubt."""
+"""Uncertainty of the ensemble: confidence, calibration, referral, sets, and the cases in doubt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def calibration(contents: Contents) -> Content:
 
 @report_part("tested", "classes", beside=True)
 def referrals(contents: Contents) -> Content:
-    """What referring to a person gains."""
+    """The gain from referring cases to a person."""
     said, own, asked = contents.predictions, contents.summary["test"].get("deferral"), contents.settings["accuracy"]
     if own is None:
         return None
@@ -233,7 +233,7 @@ def error_figure(y: Floats, mean: Floats, variance: Floats, single: Floats | Non
 
 
 def reliability_figure(calibrated: Floats, raw: Floats, y: Labels) -> Markup:
-    """How often it is right where it says so: on the line it says what it is worth; the dots' area is the cases'."""
+    """Accuracy against stated probability: on the line it says what it is worth; the dots' area is the cases'."""
     plane = frame(
         UNIT, (0.0, 1.02), x_title="probability that it states", y_title="right", x_words=whole, y_words=whole
     )
@@ -278,7 +278,7 @@ def referral_figure(doubt: Floats, correct: Any, promised: float | None, at: tup
 
 
 def sizes_figure(sets: Any) -> Markup:
-    """How many classes the prediction sets name."""
+    """The number of classes that the prediction sets name."""
     sizes = np.bincount(sets.sum(1).astype(int))
     least = int(np.flatnonzero(sizes)[0])
     return columns_figure(

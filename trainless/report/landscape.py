@@ -51,7 +51,7 @@ def landscapes(contents: Contents) -> list[Content]:
 
 
 def _aspect(name: str) -> str:
-    """What a measure looks at, where it is a proxy that says so."""
+    """The aspect of a measure, where it is a proxy that has one."""
     return proxies[name].aspect if name in proxies else ""
 
 

@@ -55,7 +55,7 @@ def roc_curves(contents: Contents) -> Content:
 
 @report_part("tested", "classes", beside=True)
 def confusions(contents: Contents) -> Content:
-    """What was taken for what."""
+    """The confusion matrix."""
     said = contents.predictions
     many = " The classes with the most mistakes are shown." if len(contents.classes) > 20 else ""
     text = f"Rows are the truth, columns what the ensemble says; blue is right, red is wrong.{many}"
@@ -147,7 +147,7 @@ def roc(positive: npt.NDArray[np.bool_], score: Floats) -> tuple[Floats, Floats]
 
 
 def confusion(y: Labels, label: Labels, classes: int) -> Labels:
-    """How often each true class (row) was taken for each class (column).
+    """Count how often each true class (row) was taken for each class (column).
 
     Example:
         >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
@@ -190,7 +190,7 @@ def _rates(positive: Any, score: Floats) -> tuple[list[float], list[float]]:
 
 
 def confusion_figure(y: Labels, label: Labels, classes: Sequence[str]) -> Markup:
-    """What was taken for what; of many classes those with the most mistakes."""
+    """The confusion matrix; of many classes those with the most mistakes."""
     table = confusion(y, label, len(classes))
     kept = list(range(len(classes)))
     if len(classes) > MOST_CLASSES:

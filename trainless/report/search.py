@@ -33,7 +33,7 @@ METHODS = MappingProxyType(
 
 @report_part()
 def search_words(contents: Contents) -> Content:
-    """How many searches there were, and what a candidate was judged by."""
+    """The number of searches, and the score by which candidates were judged."""
     searches = contents.searches
     what = _signal(searches[0])
     judge = what if len(searches[0].directions) == 1 else f"the {what}"
@@ -59,7 +59,7 @@ def best_values(contents: Contents) -> Content:
 
 @report_part(beside=True)
 def pruning(contents: Contents) -> Content:
-    """What pruning left open."""
+    """The networks that pruning left open."""
     text = "Pruning starts from a supernet with every option and takes away what matters least, until one is left."
     return drawn("Pruning", pruning_figure(contents.searches), text)
 
@@ -137,7 +137,7 @@ def winning_operations(contents: Contents) -> Content:
 
 
 def origins(contents: Contents) -> list[str]:
-    """What found members: the methods of the searches in their order, then any other origin."""
+    """Origins of the members: the methods of the searches in their order, then any other."""
     members = [member["search"].partition("-")[0] for member in contents.summary.get("members", ())]
     return list(dict.fromkeys([*methods(contents.searches), *(name for name in members if name != "single")]))
 
@@ -206,7 +206,7 @@ def best_so_far(values: Floats) -> Floats:
 
 
 def networks_left(one: SearchRecord) -> Floats:
-    """How many networks a pruning still had open at each evaluation; NaN for archs.
+    """The number of networks that a pruning still had open at each evaluation; NaN for archs.
 
     Example:
         >>> regions = ((frozenset({0, 1}), frozenset({0, 1})), (frozenset({0}), frozenset({0, 1})))
@@ -222,7 +222,7 @@ def networks_left(one: SearchRecord) -> Floats:
 
 
 def operations(archs: Sequence[Arch], space: Space | None, decisions: Mapping[str, Sequence[str]]) -> Counter[str]:
-    """How often each operation occurs in archs: on edges or nodes of their cells, or else as options of decisions.
+    """Count each operation in archs: on edges or nodes of their cells, or else as options of decisions.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -292,7 +292,7 @@ def _finite(columns: Sequence[Floats]) -> list[float]:
 
 
 def pruning_figure(searches: Sequence[SearchRecord]) -> Markup | None:
-    """How many networks each pruning had left, from the whole space to one; None where nothing was pruned."""
+    """The number of networks that each pruning had left, from the whole space to one; None where nothing was pruned."""
     columns = [(one, networks_left(one)) for one in searches]
     columns = [(one, left) for one, left in columns if np.isfinite(left).any()]
     if not columns:

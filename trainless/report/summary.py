@@ -74,7 +74,7 @@ def _usual(contents: Contents) -> tuple[str, int]:
 
 
 def right_of(contents: Contents) -> int:
-    """How many test cases the ensemble had right."""
+    """The number of test cases that the ensemble had right."""
     return int((contents.predictions["label"] == contents.predictions["y"]).sum())
 
 
@@ -99,7 +99,7 @@ def _doubt(contents: Contents, test: Json) -> str:
 
 
 def width_in_words(own: Json) -> str:
-    """How wide intervals are.
+    """The width of intervals, in words.
 
     Example:
         >>> width_in_words({"mean_width": None}), width_in_words({"mean_width": 2.5})
@@ -109,7 +109,7 @@ def width_in_words(own: Json) -> str:
 
 
 def deferral_in_words(own: Json, asked: float) -> str:
-    """What the rule of referral does, for somebody who will be referred to."""
+    """The rule of referral, for somebody who will be referred to."""
     if not own["promised"]:
         return (
             f"It cannot promise {percent(asked, 0)} right answers, so by its rule it refers"
@@ -208,7 +208,7 @@ def kept(promise: Json) -> bool:
 
 
 def cautions(contents: Contents) -> list[Content]:
-    """What a reader has to know before trusting the numbers."""
+    """Warnings that a reader has to know before trusting the numbers."""
     test, summary = contents.test, contents.summary
     found: list[Content] = [f"About the data: {note}." for note in summary["task"]["notes"]]
     if test is not None:
@@ -322,7 +322,7 @@ def plan(contents: Contents) -> list[Content]:
 
 @report_part()
 def settings(contents: Contents) -> Content:
-    """What it takes to do it again."""
+    """The settings and versions with which to do it again."""
     return _details("Settings and versions", contents.settings, ("decisions", "format"))
 
 

@@ -1,4 +1,4 @@
-"""What the networks learnt from and how: the data and a few samples of them, the training, and what was spent.
+"""Data and training: a few samples, the members while they were trained, and the time that was spent.
 
 What is kept of a sample is small, whatever its size: tiles of 8-bit pixels, or the least and the greatest value of
 every stretch of a signal. ``shown`` holds ``counts`` (parts × classes) or ``edges`` and ``counts`` of values,
@@ -32,7 +32,7 @@ _WIDE, _HIGH = 320.0, 120.0
 
 @report_part("design")
 def data_words(contents: Contents) -> Content:
-    """What the networks learnt from, and how it was split."""
+    """The data, and how they were split."""
     task = contents.summary["task"]
     samples = task["samples"]
     deciding = {
@@ -55,7 +55,7 @@ def data_words(contents: Contents) -> Content:
 
 
 def inputs_in_words(shape: list[int]) -> str:
-    """What one case is.
+    """One case of a shape, in words.
 
     Example:
         >>> inputs_in_words([1, 28, 28]), inputs_in_words([12, 1000])
@@ -74,7 +74,7 @@ def inputs_in_words(shape: list[int]) -> str:
 
 @report_part("design", "samples")
 def balance(contents: Contents) -> list[Content]:
-    """How many cases there are of what."""
+    """The number of cases of each class or value."""
     shared = tag("p", "This page shows samples of these data: whoever has the page has them, too.")
     counts = contents.shown["counts"].tolist()
     key = legend([("thick c0", "training"), ("thick c5", "validation"), ("thick c1", "test")])
@@ -119,7 +119,7 @@ def balance_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> M
 
 
 def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float]) -> Markup:
-    """How the values are spread in the three parts."""
+    """A histogram of the values in the three parts."""
     top = max([sum(part[place] for part in counts) for place in range(len(edges) - 1)] + [1])
     plane = frame((edges[0], edges[-1]), (0.0, top * 1.06), x_title="value", y_title="cases", width=WIDE, height=260)
     marks = []
@@ -135,7 +135,7 @@ def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float
 
 
 def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:
-    """What a report shows of the data: how many of what, an example of each class, and some cases of the test part."""
+    """Keep what a report shows of the data: counts, an example of each class, and some cases of the test part."""
     parts = [task.train, task.valid, task.test]
     found: dict[str, npt.NDArray[Any]] = {}
     train = task.part("train")
@@ -267,7 +267,7 @@ def _held(contents: Contents) -> tuple[Mapping[str, History], dict[str, str]]:
 
 @report_part("design")
 def training_words(contents: Contents) -> list[Content]:
-    """What was trained and how, and which colour is which method."""
+    """The recipe of the training, and the colour of each method."""
     recipe, (held, shades) = contents.summary["plan"]["recipe"], _held(contents)
     entries = [(colour(place), f"found by {in_words(name)}") for place, name in enumerate(origins(contents))]
     if any(shade == "cn" for shade in shades.values()):

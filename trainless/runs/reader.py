@@ -45,7 +45,7 @@ class RunStage(NamedTuple):
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is.
+    """Progress of a run.
 
     Args:
         state: Whether it goes on (:data:`MEANINGS`).
@@ -75,7 +75,7 @@ class RunProgress:
 
 
 class Failure(NamedTuple):
-    """What could not be measured, and why."""
+    """A measurement that failed, and why."""
 
     arch: str
     column: str
@@ -111,7 +111,7 @@ class Failures:
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of failures."""
         return self.reasons.total()
 
 
@@ -192,12 +192,12 @@ class RunReader(Protocol):
 
     @property
     def kind(self) -> RunKind:
-        """What it is."""
+        """Its kind."""
         ...
 
     @property
     def settings(self) -> Json:
-        """What was asked for."""
+        """The settings that were asked for."""
         ...
 
     @property
@@ -207,7 +207,7 @@ class RunReader(Protocol):
 
     @property
     def failures(self) -> Failures:
-        """What could not be measured."""
+        """All measurements that failed."""
         ...
 
     def refresh(self) -> bool:
@@ -215,7 +215,7 @@ class RunReader(Protocol):
         ...
 
     def progress(self) -> RunProgress:
-        """How far it is."""
+        """Its progress."""
         ...
 
     def table(self) -> Candidates:

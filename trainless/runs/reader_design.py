@@ -207,7 +207,7 @@ class DesignReader:
 
 
 def _member(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table shows of ``member.json``."""
+    """The row of the table from ``member.json``."""
     history = about["history"]
     best: Mapping[str, Any] = min(history, key=lambda epoch: _number(epoch.get("valid_loss")), default={})
     values = [

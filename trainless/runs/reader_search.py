@@ -66,7 +66,7 @@ class SearchSource(Protocol):
     """A search that somebody writes and we read."""
 
     def configuration(self) -> Json:
-        """What was asked for."""
+        """The settings that were asked for."""
         ...
 
     def more(self) -> tuple[bool, list[str], bool]:
@@ -86,7 +86,7 @@ class SearchSource(Protocol):
         ...
 
     def ending(self) -> Ending | None:
-        """How its last session ended, where that was noted."""
+        """The end of its last session, where that was noted."""
         ...
 
     def changed(self) -> float:
@@ -290,7 +290,7 @@ class SearchReader:
         )
 
     def _detail(self, going: bool) -> str:
-        """What there is to say of it beside the numbers."""
+        """Notes beside the numbers."""
         said = [f"{self._regions} regions pruned"] if self._regions else []
         ending = None if going else self._source.ending()
         if ending is not None and not ending.concluded:
@@ -362,7 +362,7 @@ class SearchReader:
         return [Measured(name, up) for name, up in self._directions.items()]
 
     def _standing(self, rows: Sequence[Sequence[float]]) -> Floats | None:
-        """What the order goes by; None where the ranking is code of the user's own."""
+        """The value that decides the order; None where the ranking is code of the user's own."""
         if not rows or (self._ranking and self._ranking not in rankings):
             return None
         named = {str(at): dict(zip(self._directions, row, strict=True)) for at, row in enumerate(rows)}

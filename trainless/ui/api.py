@@ -1,4 +1,4 @@
-"""What the page asks for, as plain data: texts without odd signs, and numbers as strict JSON."""
+"""Answers to the page's questions as plain data: texts without odd signs, and numbers as strict JSON."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def failed(runs: OpenRuns, name: str) -> Json:
 
 
 def curve(runs: OpenRuns, name: str, column: str) -> Json:
-    """How a column's best improved."""
+    """The best of a column so far, at each improvement."""
     with runs.reading(name) as reader:
         values, up = reader.told(column)
         return {"points": clean(best_so_far(values, up)), "up": up}

@@ -48,7 +48,7 @@ class RunList(ABC):
         """
 
     def skipped(self) -> list[str]:
-        """What may be a run and is not looked into: links to folders."""
+        """Links to folders, which may be runs and are not looked into."""
         return []
 
     def stamp(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""What stands between the page's server and everybody else: whose requests are answered, and what an answer may do."""
+"""Protection of the page's server: whose requests are answered, and what an answer may do."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def points(table: Candidates, x: str, y: str, most: int) -> Indices:
 
 
 def best_so_far(values: Sequence[float], higher_is_better: bool, most: int = 400) -> list[tuple[int, float]]:
-    """How the best value improved: after how many candidates it was what, at each improvement and at the end.
+    """The best value so far: pairs of candidates and value at each improvement and at the end.
 
     Example:
         >>> best_so_far([2.0, math.nan, 1.0, 3.0, 0.0], True)
