@@ -41,7 +41,7 @@ def golden_dir() -> Path:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Pay for nothing twice: tests that share a costly fixture go to one process, and what takes longest begins first.
 
-    ``-m quick`` is one case of every test that neither is slow nor needs a server.
+    ``-m quick`` is one case of every test that neither is slow nor needs such a fixture.
     """
     seen = set()
     for item in items:
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
         test = (item.path, getattr(item, "originalname", item.name))
-        if test not in seen and group not in SERVERS.values() and item.get_closest_marker("slow") is None:
+        if test not in seen and not group and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
         seen.add(test)
     if hasattr(config, "workerinput"):

@@ -13,6 +13,7 @@ from trainless.core.task import Task
 from trainless.proxies import registry
 
 
+@pytest.mark.slow
 def test_the_quick_mode_measures_in_processes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "deep" / "results.json"
     arguments = ["--quick", "--networks", "tiny", "--measures", "snip", "--output", str(path)]
@@ -28,6 +29,7 @@ def test_the_quick_mode_measures_in_processes_of_their_own(tmp_path: Path, capsy
     assert "snip" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_all_proxies_run_together_on_one_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxies, "keep_warm", lambda: False)  # the process of the tests stays as it is
     cost = proxies.measure("tiny", proxies.measures()["suite"], batch=8, repeats=2, seconds=60)

@@ -71,6 +71,7 @@ def test_what_was_fitted_can_be_loaded(images: tuple[Any, Any], fitted: Trainles
     assert np.array_equal(again.predict(images[0].astype(np.float32)).mean, fitted.predict_proba(images[0]))
 
 
+@pytest.mark.slow
 def test_intervals_of_values() -> None:
     random = np.random.default_rng(0)
     y = random.normal(size=100) * 50

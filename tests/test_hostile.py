@@ -171,6 +171,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["trajectory.jsonl", "scores.sqlite", "leaderboard.csv", "lock", "run.json"])
 def test_a_run_that_was_tampered_with(file: str, finished: Path, throw: Throw, tmp_path: Path) -> None:
     for number, text in enumerate(TRAJECTORIES if file == "trajectory.jsonl" else TRAJECTORIES[:3]):

@@ -24,6 +24,7 @@ def test_importing_is_light() -> None:
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+@pytest.mark.slow
 def test_no_package_hides_a_name_or_can_be_called() -> None:
     check = (
         "import importlib, pkgutil, types, trainless as tl\n"

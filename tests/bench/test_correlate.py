@@ -351,6 +351,7 @@ def test_a_table_without_rows_keeps_its_head() -> None:
     assert Sheet("none", ("proxy", "networks"), ()).csv() == "proxy,networks\n"
 
 
+@pytest.mark.slow
 def test_theirs_is_what_their_file_says_and_sizes_agree(data_dir: Path) -> None:
     """By scipy, from the files themselves."""
     found = {(row[0], row[1]): dict(zip(PEER_COLUMNS, row, strict=True)) for row in beside_peers(ScoreLibrary()).rows}

@@ -182,6 +182,7 @@ def test_a_guided_search_finds_better_than_chance(
     assert found.out["seconds"].value == pytest.approx(2e-3 * count)
 
 
+@pytest.mark.slow
 def test_ridge_weights_are_scaled_by_the_smallest(library: ScoreLibrary) -> None:
     proxies = ("length", "loss_ntk", "loss_synflow", "zico")
     weights = [RidgeWeight(proxies, name).answer(library, Where()).out["weight"].value for name in proxies]
@@ -195,6 +196,7 @@ def test_runs_are_joined_by_their_mean() -> None:
     assert over_runs(runs)["mean"].seed_std == 1.0
 
 
+@pytest.mark.slow
 def test_the_page_of_results_is_rendered(
     library: ScoreLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_the_page_of_results_is_rendered(
     assert said[-1] == "gradsign:table5.3"
 
 
+@pytest.mark.slow
 def test_rows_with_options_read_a_sample_of_their_own_or_say_what_to_sweep(
     library: ScoreLibrary, tmp_path: Path
 ) -> None:

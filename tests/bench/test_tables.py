@@ -113,6 +113,7 @@ def test_columns_are_read_only(data_dir: Path) -> None:
         table("darts").column("cifar10", "valid")[0] = 0
 
 
+@pytest.mark.slow
 def test_opening_nb201_is_quick_and_small(data_dir: Path) -> None:
     program = (
         "import resource, time; from trainless.bench.tables import table\n"
@@ -205,6 +206,7 @@ def test_canonical_networks_stand_for_all(data_dir: Path) -> None:
     assert len(chosen) == len(set(chosen)) == len(classes)
 
 
+@pytest.mark.slow
 def test_every_peer_loads_on_archs_of_its_table(data_dir: Path) -> None:
     sizes = {}
     for name, peer in PEERS.items():

@@ -52,6 +52,7 @@ def test_a_list_can_be_narrowed(trainless: Call) -> None:
     assert len(answer.out.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_demo_ranks_and_draws(trainless: Call, tmp_path: Path) -> None:
     answer = trainless("demo", "--count", "4", "--out", "demo")
     assert answer.code == 0, answer.err

@@ -20,6 +20,7 @@ def test_published_tables_are_listed(trainless: Run) -> None:
     assert {each["name"] for each in json.loads(trainless("bench", "list", "--json").out)} >= {"epsilon:headline"}
 
 
+@pytest.mark.slow
 def test_a_paper_is_printed_in_every_form(trainless: Run, data_dir: Path) -> None:
     arguments = ("bench", "paper", "epsilon:headline", "--draws", "5", "--results", "none")
     assert "failures last" in trainless(*arguments, "--markdown").out
@@ -90,6 +91,7 @@ def test_a_sheet_fits_the_terminal_and_keeps_its_first_columns(width: int, capsy
     assert (width == 300) == (found == sheet)
 
 
+@pytest.mark.slow
 def test_missing_data_is_told_once(trainless: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINLESS_DATA", str(Path.cwd()))
     for form in ([], ["--markdown"]):

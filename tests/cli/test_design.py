@@ -88,6 +88,7 @@ def test_channels_may_be_last_and_drift_is_said(
     assert all(row["unlike_training"] == "yes" for row in rows_of(tmp_path / "out.csv"))
 
 
+@pytest.mark.slow
 def test_predict_reads_what_design_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder of images by class, then one image that is white; answers name the files."""
     random = np.random.default_rng(0)

@@ -160,6 +160,7 @@ def test_a_design_learns_and_goes_on_to_the_same(tmp_path: Path) -> None:
         design(task("digits"), whole, settings=replace(LEARNING, learn=False))
 
 
+@pytest.mark.slow
 def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
     """The mark that the time is used up, set between the halves."""
 

@@ -74,6 +74,7 @@ def test_everything_is_in_the_folder(plain: Path) -> None:
     assert {"sets", "deferral", "drift", "confidence_curve", "single", "by_searcher"} <= set(summary["test"])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_predictions(plain: Path, tmp_path: Path) -> None:
     design(blobs(), tmp_path / "again", settings=small(baseline=1))
     one, two = arrays(plain), arrays(tmp_path / "again")
@@ -110,6 +111,7 @@ def test_other_settings_do_not_mix(plain: Path) -> None:
         design(blobs(), plain, seed=1, settings=small(baseline=1))
 
 
+@pytest.mark.slow
 def test_values_come_in_their_own_unit(tmp_path: Path) -> None:
     task = values()
     found = design(task, tmp_path / "run", settings=small(epochs=8))
@@ -121,6 +123,7 @@ def test_values_come_in_their_own_unit(tmp_path: Path) -> None:
     assert test["intervals"]["promised"] == 0.9
 
 
+@pytest.mark.slow
 def test_a_time_budget_is_planned_once(tmp_path: Path) -> None:
     found = design(blobs(), tmp_path / "run", time=20.0, settings=small())
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())

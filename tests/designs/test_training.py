@@ -84,6 +84,7 @@ def test_values_are_learnt_in_deviations_and_answered_in_their_unit() -> None:
     assert scale_of(blobs()) is None
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits(tmp_path: Path) -> None:
     task = blobs()
     one = train_members(tmp_path / "one", task, members(2), small())
@@ -123,6 +124,7 @@ def test_no_member_is_begun_too_late(tmp_path: Path) -> None:
     assert "time budget" in trained.left_out["01"]
 
 
+@pytest.mark.slow
 def test_real_training_tells_a_dead_network_from_a_live_one_and_drives_a_search(tmp_path: Path) -> None:
     """A cell without any path from input to output cannot beat chance."""
     digits, thin = load("digits"), space("nb201", channels=4, cells=1)

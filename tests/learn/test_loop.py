@@ -52,6 +52,7 @@ def same(one: Trained, two: Trained) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_learns_digits(digits: Task) -> None:
     seen: list[Epoch] = []
     net = TINY.build(ARCH, digits)
@@ -314,6 +315,7 @@ def test_cuda_learns_and_resumes(digits: Task, tmp_path: Path) -> None:
     assert adam.status == "ok"
 
 
+@pytest.mark.slow
 def test_a_rare_class_is_not_passed_over() -> None:
     """One in ten is ill, two deviations apart: equal weights find Φ(1) = 84 % of either class, none 46 % of the ill."""
     random = np.random.default_rng(0)

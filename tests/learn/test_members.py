@@ -92,6 +92,7 @@ def test_files_bring_back_the_same_predictions(digits: Task, predictor: Predicto
     assert not [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".json", ".safetensors")]
 
 
+@pytest.mark.slow
 def test_loading_needs_no_search_code(digits: Task, predictor: Predictor, tmp_path: Path) -> None:
     saved(tmp_path, digits, predictor)
     code = (

@@ -49,6 +49,7 @@ def value_or_reason(proxy: Proxy, p: Probe) -> float | str:
         return str(error)
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same() -> None:
     code = (
         "import json, torch; torch.set_num_threads(1)\n"

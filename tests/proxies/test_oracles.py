@@ -77,6 +77,7 @@ def test_cells_in_every_dimension(shape: tuple[int, ...], name: str) -> None:
     agree(name, Probe.of(net, (x.double(), y), task.target))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 1000),

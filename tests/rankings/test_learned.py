@@ -109,6 +109,7 @@ def test_expected_improvement_is_the_mean_of_draws() -> None:
     assert expected_improvement(np.array([0.5]), np.array([0.8]), 1.0)[0] == pytest.approx(expected, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say_on_draws_from_the_model() -> None:
     rng, inside = np.random.default_rng(3), []
     for _ in range(8):
@@ -254,6 +255,7 @@ def test_mistakes_are_named() -> None:
     assert Belief(np.zeros(2), np.array([0])).next(5) == [1]
 
 
+@pytest.mark.slow
 def test_the_searcher_keeps_the_contract() -> None:
     space = NasBench201()
     check_searcher(lambda seed: make("learned", space, seed=seed, proxy=sum, pool=20), space, steps=4)

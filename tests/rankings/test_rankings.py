@@ -229,6 +229,7 @@ def test_mistakes_are_named() -> None:
         fit_forest(["flops"], [[math.nan], [math.inf]], [1.0, 2.0])
 
 
+@pytest.mark.slow
 def test_ranking_and_bench_do_not_import_torch() -> None:
     modules = ("rankings", "bench.statistics", "bench.tables.nb101", "bench.tables.nb201")
     imports = "; ".join(f"import trainless.{name}" for name in modules)

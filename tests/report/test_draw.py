@@ -65,6 +65,7 @@ def test_everything_is_escaped() -> None:
     assert words(picture)[0] == nasty.replace("\x00", "�")
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.text(max_size=20))
 def test_any_text_makes_valid_xml(text: str) -> None:

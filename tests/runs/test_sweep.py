@@ -54,6 +54,7 @@ def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> None:
     plan = SweepSettings(
         out=str(tmp_path), space_args=THIN, archs="sample:6", proxies="snip,params", task="noise:3x8x8:10", batch=8
@@ -105,6 +106,7 @@ def test_an_arch_that_ends_its_worker_twice_is_recorded_and_the_rest_is_scored(t
     assert file.failures("deadly") == {"the worker process died (exit code 9), 2 times": 1}
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_nothing_beyond_torch_numpy_and_scipy(tmp_path: Path) -> None:
     block = (
         "import sys\n"
@@ -164,6 +166,7 @@ def test_main_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.Capt
         assert f"seed {seed} was given; expected whole numbers from 0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_time_limit_leaves_a_file_that_says_what_is_missing(tmp_path: Path) -> None:
     plan = SweepSettings(
         out=str(tmp_path), space_args=THIN, archs="sample:5", proxies="params", task="noise:3x8x8:10", time=0.0

@@ -41,6 +41,7 @@ def test_a_score_is_the_same_alone_together_and_in_any_order() -> None:
     assert together.proxies == NAMES
 
 
+@pytest.mark.slow
 def test_a_score_is_the_same_in_another_process() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) == tl.score(small_net(), small_batch(), proxies="snip")["snip"]

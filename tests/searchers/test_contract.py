@@ -123,6 +123,7 @@ def test_history_evolution_stays_under_a_millisecond_at_ten_thousand() -> None:
     assert (time.process_time() - start) / 50 < 1e-3
 
 
+@pytest.mark.slow
 def test_the_same_seed_proposes_the_same_in_another_process() -> None:
     code = (
         "import json\n"

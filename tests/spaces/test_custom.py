@@ -171,6 +171,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return forget
 
 
+@pytest.mark.slow
 def test_a_stored_score_is_of_the_code_that_gave_it(tmp_path: Path, forgetful: Callable[[], None]) -> None:
     def keys(folder: str, changed: str = "", old: str = "", new: str = "") -> list[str]:
         forgetful()

@@ -45,6 +45,7 @@ def test_cifar_parameters_are_the_papers_millions(text: str, millions: str) -> N
     assert f"{SPACE.counts(arch, CIFAR).params / 1e6:.1f}" == millions
 
 
+@pytest.mark.slow
 def test_the_built_networks_have_these_counts() -> None:
     for space, task in ((SPACE, CIFAR), (darts("imagenet"), IMAGENET)):
         arch = space.parse(genotypes.PC_DARTS)

@@ -159,6 +159,7 @@ def fingerprint(
     return frozenset(found)
 
 
+@pytest.mark.slow
 def test_classes_are_exactly_the_functions() -> None:
     """5,653 classes: cells share one if and only if they compute the same function of input and weights."""
     rng, width = np.random.default_rng(0), 12

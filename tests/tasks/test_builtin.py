@@ -28,6 +28,7 @@ def test_built_ins_are_the_same_every_time_and_differ_by_seed(name: str, options
     assert prints[0] == prints[1] != prints[2]
 
 
+@pytest.mark.slow
 def test_ecg_sim_can_be_learnt_and_says_that_it_is_simulated() -> None:
     made = task("ecg-sim")
     assert made.input_shape == (1, 256)

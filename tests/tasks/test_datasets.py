@@ -39,6 +39,7 @@ def test_the_known_duplicates_are_noted(data_dir: Path) -> None:
     assert "the valid part has exact copies of training samples: 8" in task("pneumoniamnist").notes
 
 
+@pytest.mark.slow
 def test_cinc2017_is_split_by_record(data_dir: Path) -> None:
     made = task("cinc2017")
     assert (made.input_shape, made.target.names) == ((1, 1000), ("N", "A", "O", "~"))
