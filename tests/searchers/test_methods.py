@@ -426,7 +426,7 @@ def test_g_reinforce_learns_from_the_action_behind_the_mutant() -> None:
     assert evaluated == [0] * 6
     assert actions != [[0] * 6]
     searcher.tell(Told.of([(0,) * 6], [1.0]))
-    assert searcher.state()["actions"] == []
+    assert not searcher.state()["actions"]
 
 
 # --- stopping
