@@ -121,7 +121,7 @@ class RankedCandidate:
 
 
 @dataclass(frozen=True)
-class Order:
+class RankedOrder:
     """Candidates in the order of a ranking.
 
     Args:
@@ -139,8 +139,8 @@ class Order:
     notes: tuple[str, ...]
 
 
-def rank(name: str, scores: Scores) -> Order:
-    """Order the candidates of some scores by a ranking that is registered.
+def rank(name: str, scores: Scores) -> RankedOrder:
+    """RankedOrder the candidates of some scores by a ranking that is registered.
 
     Example:
         >>> from trainless.core.scores import Record, Scores
@@ -170,7 +170,7 @@ def rank(name: str, scores: Scores) -> Order:
     heard = rule.heard(scores) if isinstance(rule, Consensus) else rule.proxies
     silenced = tuple(proxy for proxy in rule.proxies if proxy not in heard)
     directions = {proxy: scores.higher_is_better[proxy] for proxy in rule.proxies}
-    return Order(name, places, directions, silenced, tuple(_notes(rule, scores, silenced)))
+    return RankedOrder(name, places, directions, silenced, tuple(_notes(rule, scores, silenced)))
 
 
 def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
@@ -195,7 +195,7 @@ def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
     return notes
 
 
-def show_order(found: Order, rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) -> None:
+def show_order(found: RankedOrder, rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) -> None:
     """Print the order with its ingredients, and write it to a file where one is named."""
     if as_csv:
         cells = (
@@ -210,7 +210,7 @@ def show_order(found: Order, rows: Sequence[ScoreRow], title: str, *, as_json: b
         _print_order(found, title)
 
 
-def _print_order(found: Order, title: str) -> None:
+def _print_order(found: RankedOrder, title: str) -> None:
     """The order, and then the ingredients of the best, as many as fit."""
     from rich.text import Text
 
@@ -231,7 +231,7 @@ def _print_order(found: Order, title: str) -> None:
         terminal.print(Text(f"The ingredients of {left} more candidates are not shown; --json and --csv have them."))
 
 
-def _ingredients(found: Order, fit: int) -> Table:
+def _ingredients(found: RankedOrder, fit: int) -> Table:
     table = _titled("ingredients: value (place)")
     for name in ("proxy", "better", "voice"):
         table.add_column(name, no_wrap=True)
