@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainless.bench.papers.gradsign import TABLE_5
+from trainless.bench.papers import definitions
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "search_quality.json"
@@ -33,7 +33,7 @@ Json = Mapping[str, Any]
 
 def published() -> dict[str, dict[str, dict[str, float]]]:
     """Label to dataset to mean and deviation of the test accuracy."""
-    rows = [row for row in TABLE_5.rows if row.label.endswith(", test")]
+    rows = [row for row in definitions()["gradsign:table5.5"].rows if row.label.endswith(", test")]
     return {row.label.removesuffix(", test"): {task: dict(row.published[task]) for task in TASKS} for row in rows}
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from benchmarks.render_results import Page, render
+from trainless.bench import papers
 from trainless.bench.papers import compare, definitions, find
-from trainless.bench.papers.definition import TASKS, Where
 from trainless.bench.papers.sources import (
+    TASKS,
     Absent,
     Against,
     Chance,
@@ -22,6 +23,7 @@ from trainless.bench.papers.sources import (
     Ours,
     RidgeWeight,
     TableColumn,
+    Where,
     over_runs,
 )
 from trainless.bench.score_library import COUNTS, Missing, ScoreLibrary
@@ -64,6 +66,7 @@ def library(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> ScoreLi
 def test_every_definition_is_well_formed() -> None:
     known = definitions()
     assert len(known) == 30
+    assert {path.stem for path in Path(papers.__file__).parent.glob("*.toml")} == set(papers.PAPERS)
     for name, each in known.items():
         assert each.rows, name
         for row in each.rows:
@@ -82,6 +85,13 @@ def test_published_figures_are_those_of_the_papers() -> None:
     assert rows["(VKDNW+ZCS+GRAF)_m"]["ImageNet16-120"] == {"kendall": 0.842, "spearman": 0.963, "ndcg_1000": 0.867}
     rows = {row.label: row.published for row in definitions()["gradsign:table5.2"].rows}
     assert [rows["GradSign"][task]["spearman"] for task in TASKS] == [0.765, 0.793, 0.783]
+    searched = {row.label: row for row in definitions()["teg-nas:table2"].rows}["Evolution + TEG"]
+    assert searched.published["cifar100"] == {"mean": 70.10, "std": 1.47}
+    assert searched.source == Guided("teg_evolution", ("ntk_condition", "linear_regions", "ntk_mse"), True, 1256)
+    first = definitions()["epsilon:table1"].rows[0]
+    assert first.published["cifar10"]["top10%_in_top10%"] == pytest.approx(0.4575)
+    assert first.published["cifar10"]["top64_in_top5%"] == 29
+    assert definitions()["teacup:figure2"].rows[1].published == {"BreastMNIST": {"spearman": 0.298}}
 
 
 def test_the_papers_are_run_on_the_scores_of_others(library: ScoreLibrary) -> None:

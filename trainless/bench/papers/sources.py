@@ -1,7 +1,4 @@
-"""Where our side of a published figure comes from: our scores, rankings of them, peers' scores, fits, the table itself.
-
-A paper's rows are text, one line each, as they are printed: ``label | source | figures | note``.
-"""
+"""Where our side of a published figure comes from: our scores and rankings, peers' scores, fits, the table itself."""
 
 from __future__ import annotations
 
@@ -9,26 +6,75 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 
-from trainless.bench.papers.definition import TASKS, Answer, Figures, FigureSource, Where
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, truth
 from trainless.bench.sheet import Interval, Share
 from trainless.bench.simulation import bench_search
-from trainless.bench.statistics import evaluate
+from trainless.bench.statistics import Evaluation, evaluate
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.types import Floats
-from trainless.rankings import Ranking, RankSum, fit_forest, fit_ridge
-from trainless.rankings import ranking as named_ranking
+from trainless.rankings import Lexicographic, Ranking, RankProduct, RankSum, fit_forest, fit_ridge, vkdnw_single
+from trainless.rankings import registry as rankings
 from trainless.searchers import registry as searchers
 from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget
 from trainless.spaces import space
 from trainless.spaces.structure import features
+
+TASKS = ("cifar10", "cifar100", "ImageNet16-120")
+ENOUGH = 0.8  # a search passes by the few networks that have no scores
+TRAINED = 1024
+
+
+@dataclass(frozen=True)
+class Where:
+    """On what a figure is measured; ``fidelity`` is epochs of training, all where it is None."""
+
+    table: str = "nb201"
+    task: str = "cifar10"
+    metric: str = "test"
+    population: str = "all"
+    fidelity: int | None = None
+    draws: int = 200
+    runs: int = 500
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Our estimates with failures left out as the papers do, and with failures ranked last.
+
+    ``coverage`` says how many scores there are, of how many that were asked for.
+    """
+
+    out: Mapping[str, Interval]
+    last: Mapping[str, Interval]
+    networks: int
+    coverage: Share
+    seeds: int
+
+    @classmethod
+    def of(cls, judged: tuple[Evaluation, Evaluation]) -> Answer:
+        """All statistics of a column."""
+        last, out = judged
+        return cls(out.statistics, last.statistics, last.population, Share(last.scored, last.asked), last.seeds)
+
+    @classmethod
+    def whole(cls, estimates: Mapping[str, Interval], networks: int, seeds: int) -> Answer:
+        """Estimates to which no failure belongs."""
+        return cls(estimates, estimates, networks, Share(networks, networks), seeds)
+
+
+class FigureSource(Protocol):
+    """Where our side of a figure comes from."""
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        """The estimates; raises Missing where the data does not exist here."""
+        ...
 
 
 def judged(library: ScoreLibrary, where: Where, column: ScoreColumn) -> Answer:
@@ -81,10 +127,8 @@ class Ours:
 class OurRanking:
     """Our stored scores combined by a ranking, given itself or by its name.
 
-    Args:
-        ranking: The ranking.
-        file: A file of their own for the scores, where their setting is not that of the others.
-        sweep: The arguments of ``trainless bench sweep`` that make such a file, said where there is none.
+    The scores are of a ``file`` of their own where their setting is not that of the others; ``sweep`` are the arguments
+    of ``trainless bench sweep`` that make such a file, said where there is none.
     """
 
     ranking: Ranking | str
@@ -92,7 +136,7 @@ class OurRanking:
     sweep: str = ""
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
-        ranking = named_ranking(self.ranking) if isinstance(self.ranking, str) else self.ranking
+        ranking = rankings[self.ranking] if isinstance(self.ranking, str) else self.ranking
         within = library.population(where.table, where.population)
         try:
             column = library.ranked(where.table, ranking, within, self.file)
@@ -181,9 +225,6 @@ class Absent:
         raise Missing(self.reason)
 
 
-ENOUGH = 0.8  # a search passes by the few networks that have no scores
-
-
 def _estimates(mean: float, std: float, runs: int) -> dict[str, Interval]:
     """The mean over runs with its standard error's interval, and the deviation."""
     margin = 1.96 * std / math.sqrt(runs)
@@ -194,13 +235,8 @@ def _estimates(mean: float, std: float, runs: int) -> dict[str, Interval]:
 class TableSearch:
     """A search by trained accuracy after few epochs within simulated seconds, with a proxy's help or without.
 
-    Args:
-        searcher: The search method.
-        proxy: The stored proxy that assists it; empty for none.
-        peer: Take the proxy's scores from this published table instead.
-        task: The dataset that is searched on.
-        seconds: Simulated seconds; infinite where evaluations are counted.
-        evaluations: Trained networks; 0 for no such limit.
+    The proxy's scores are ours or a ``peer``'s published ones. The budget is simulated ``seconds`` (infinite for none)
+    and trained networks, ``evaluations`` (0 for no such limit).
     """
 
     searcher: str
@@ -242,12 +278,8 @@ def _lookup(library: ScoreLibrary, table: str, column: ScoreColumn) -> Callable[
 class Guided:
     """A search by proxies alone: a searcher is told stored scores, and its best arch is looked up.
 
-    Args:
-        searcher: The search method.
-        proxies: The proxies.
-        summed: Whether it is told the sum of their ranks, and not one column per proxy.
-        evaluations: How many networks one run scores.
-        runs: How many runs; the paper does not say how many it made.
+    It is told one column per proxy, or where ``summed`` the sum of their ranks. The paper does not say how many runs it
+    made.
     """
 
     searcher: str
@@ -297,18 +329,12 @@ def _run(searcher: str, name: str, seed: int, rows: dict[Arch, int], signals: di
     return rows[made.best()]
 
 
-TRAINED = 1024
-
-
 @dataclass(frozen=True)
 class Forest:
     """A random forest on 1,024 trained networks, judged on all others; repeated with other networks.
 
-    Args:
-        proxies: The scores that are features; empty for none.
-        everything: Take all stored proxies.
-        structure: Take GRAF's features of the graph too.
-        repeats: How often, each time with other networks; the published figures are means of five runs.
+    Its features are the scores by ``proxies`` or by ``everything`` that is stored, and GRAF's features of the graph
+    (``structure``). The published figures are means of five runs.
     """
 
     proxies: tuple[str, ...] = ()
@@ -371,11 +397,7 @@ def _middle(values: Floats) -> Interval:
 class RidgeWeight:
     """TEACUP's bootstrapped ridge fit: the weight of one proxy over the smallest of the four, and held-out ρ.
 
-    Args:
-        proxies: The proxies that are combined.
-        proxy: Whose weight; empty for the held-out correlation alone.
-        tasks: The tasks that are fitted together.
-        networks: How many networks; the paper has 150.
+    With no ``proxy`` it is the held-out correlation alone; ``tasks`` are fitted together.
     """
 
     proxies: tuple[str, ...]
@@ -413,48 +435,19 @@ def fitted(
     return list(fit.weights.values()), fit.coefficients / smallest, held_out
 
 
-def rows(
-    text: str,
-    names: Sequence[str],
-    sources: Mapping[str, FigureSource] = MappingProxyType({}),
-    *,
-    tasks: Sequence[str] = TASKS,
-    metric: str = "",
-    words: tuple[str, str] = ("valid", "test"),
-) -> tuple[Figures, ...]:
-    """Read rows of a published table.
-
-    A line is ``label | source | figures | note``. The source is a key of ``sources`` or else a proxy of ours; where it
-    is empty, the label is it. Figures stand task by task, each task's statistics side by side; ``1.5±0.2`` is two of
-    them and ``30%`` is 0.3. ``figures / figures`` makes two rows, of validation and of test accuracy.
-
-    Args:
-        text: The lines.
-        names: The statistics.
-        sources: Sources other than a proxy's stored scores.
-        tasks: The tasks.
-        metric: The accuracy that counts; the definition's where it is empty.
-        words: What the labels of rows of validation and test accuracy end with.
-
-    Example:
-        >>> [row.published for row in rows("SNIP | snip | 0.6 0.8 0.5 0.7", ("kendall", "spearman"), tasks=("a", "b"))]
-        [{'a': {'kendall': 0.6, 'spearman': 0.8}, 'b': {'kendall': 0.5, 'spearman': 0.7}}]
-    """
-    found = []
-    for line in text.strip().splitlines():
-        label, named, figures, note = [*(part.strip() for part in line.split("|")), ""][:4]
-        source = sources.get(named or label) or Ours(named or label)
-        both = figures.split(" / ")
-        ways = [("", metric)] if len(both) == 1 else [(f", {words[0]}", "valid"), (f", {words[1]}", "test")]
-        for (end, accuracy), part in zip(ways, both, strict=True):
-            values = iter([_figure(each) for pair in part.split() for each in pair.split("±")])
-            published = {task: {name: next(values) for name in names} for task in tasks}
-            found.append(Figures(f"{label}{end}", source, published, accuracy, note))
-    return tuple(found)
+def _product(parts: Sequence[str]) -> OurRanking:
+    """The product of ranks by proxies, and by VKDNW's own pair of them."""
+    known: Mapping[str, Lexicographic] = {"vkdnw-single": vkdnw_single}
+    return OurRanking(RankProduct(tuple(known.get(part, part) for part in parts)))
 
 
-def _figure(text: str) -> float:
-    """A figure as it is printed: counts stay whole numbers, a percentage is a share."""
-    if text.endswith("%"):
-        return float(text[:-1]) / 100
-    return int(text) if text.isdigit() else float(text)
+def _within(first: str, within: str, file: str, sweep: str) -> OurRanking:
+    """A proxy within the ties of another, of a file of its own."""
+    return OurRanking(Lexicographic(first, within), file, f"--proxies {within} {sweep}")
+
+
+KINDS: Mapping[str, Callable[..., FigureSource]] = {
+    **{"ours": Ours, "ranking": OurRanking, "product": _product, "within": _within, "peers": Peers},
+    **{"column": TableColumn, "optimum": Optimum, "chance": Chance, "against": Against, "absent": Absent},
+    **{"search": TableSearch, "guided": Guided, "forest": Forest, "ridge": RidgeWeight},
+}
