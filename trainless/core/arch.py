@@ -37,22 +37,12 @@ class Decision:
 
 
 def is_region(candidate: Candidate) -> TypeGuard[Region]:
-    """Tell a region from an arch.
-
-    Example:
-        >>> is_region((0, 1)), is_region((frozenset({0}), frozenset({1})))
-        (False, True)
-    """
+    """Tell a region from an arch."""
     return any(isinstance(part, frozenset) for part in candidate)
 
 
 def whole(decisions: Iterable[Decision]) -> Region:
-    """The region in which everything is still open.
-
-    Example:
-        >>> [sorted(part) for part in whole([Decision("a", ("x", "y"))])]
-        [[0, 1]]
-    """
+    """The region in which everything is still open."""
     return tuple(frozenset(range(len(decision))) for decision in decisions)
 
 
@@ -62,12 +52,7 @@ def region_of(arch: Arch) -> Region:
 
 
 def arch_of(region: Region) -> Arch:
-    """The only arch of a region of singletons.
-
-    Example:
-        >>> arch_of((frozenset({2}), frozenset({0})))
-        (2, 0)
-    """
+    """The only arch of a region of singletons."""
     if any(len(part) != 1 for part in region):
         sizes = [len(part) for part in region]
         raise ValueError(f"a region with {sizes} open options per decision is not one arch")

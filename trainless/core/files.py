@@ -26,9 +26,6 @@ def replacing(path: Path) -> Iterator[Path]:
     """Write a file beside ``path`` and put it in its place once it is complete and on the disk.
 
     At every moment the old file is there or the new one, never half of it.
-
-    Raises:
-        InputError: It cannot be written, such as on a full or read-only disk.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
     try:
@@ -60,10 +57,7 @@ def write_json(path: Path, data: Mapping[str, Any], indent: int = 1) -> None:
 def read_json(path: Path, remedy: str = "give another folder", *, check: Callable[[Json], bool] | None = None) -> Json:
     """Read a JSON object.
 
-    Args:
-        path: The file.
-        remedy: What to do where it cannot be read.
-        check: Whether it is of a kind that this version knows.
+    The error says what to do by the ``remedy``; ``check`` tells whether it is of a kind that this version knows.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -95,12 +89,7 @@ def strict(value: Any) -> Any:
 
 
 def number(value: float) -> float | str | None:
-    """A float as strict JSON that loses nothing: NaN is null, infinities are text.
-
-    Example:
-        >>> number(math.nan), number(-math.inf), unnumber(number(0.1))
-        (None, '-inf', 0.1)
-    """
+    """A float as strict JSON that loses nothing: NaN is null, infinities are text."""
     if math.isfinite(value):
         return float(value)
     return None if math.isnan(value) else str(float(value))
@@ -112,7 +101,7 @@ def unnumber(value: float | str | None) -> float:
 
 
 def numbers(values: Iterable[float]) -> list[float | str | None]:
-    """Floats as strict JSON."""
+    """Floats as strict JSON; see :func:`number`."""
     return [number(value) for value in values]
 
 
@@ -148,9 +137,6 @@ def to_json(value: Any) -> Any:
 
 def from_json(kind: type[T], data: Any) -> T:
     """Make a dataclass again from what :func:`to_json` made of it, by the types of its fields.
-
-    Raises:
-        TypeError: A field is missing, unknown or of another type.
 
     Example:
         >>> from trainless.core.target import Target

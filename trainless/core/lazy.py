@@ -13,14 +13,7 @@ def lazy_exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make ``__getattr__`` and ``__dir__`` of a package.
 
-    Args:
-        package: The package's ``__name__``.
-        homes: The modules below it, and the names that each has for the package.
-
-    Example:
-        >>> get, names = lazy_exports("trainless.core", {"errors": ("InputError",)})
-        >>> get("InputError").__name__, "InputError" in names()
-        ('InputError', True)
+    ``homes`` are the modules below the package, and the names that each has for it.
     """
     module_of = {name: module for module, names in homes.items() for name in names}
 

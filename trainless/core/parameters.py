@@ -65,12 +65,6 @@ def signature_of(make: Callable[..., object]) -> inspect.Signature:
 def read(what: str, make: Callable[..., object], given: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
     """The parameters that were given, each of the kind that is expected, or an error that says what there is.
 
-    Args:
-        what: What the error calls it.
-        make: Whatever is called with them.
-        given: The values by name.
-        own: Parameters that are given in another way.
-
     Example:
         >>> def make(width: int = 8, deep: bool = False, rate: float | None = None): ...
         >>> read("mine", make, {"width": 16, "deep": "true", "rate": "none"})
@@ -99,10 +93,6 @@ def parsed(text: str) -> Any:
     """A value that is written as text: a number, several with a plus between them, or else the text itself.
 
     A plus at the end makes a list of a single one.
-
-    Example:
-        >>> parsed("8"), parsed("0.5"), parsed("2+4"), parsed("cifar")
-        (8, 0.5, (2, 4), 'cifar')
     """
     for kind in (int, float):
         try:
@@ -114,11 +104,6 @@ def parsed(text: str) -> Any:
 
 def parse_arguments(text: str, option: str = "--space-args", example: str = "channels=8,cells=2") -> dict[str, Any]:
     """Read parameters that are written as ``name=value,name=value``; see ``parsed`` for the values.
-
-    Args:
-        text: The parameters.
-        option: What an error calls them.
-        example: What an error shows.
 
     Example:
         >>> parse_arguments("channels=8,skeleton=cifar,patches=2+4")
@@ -154,24 +139,13 @@ def _parameters(make: Callable[..., object]) -> dict[str, inspect.Parameter] | N
 
 
 def takes(make: Callable[..., object], name: str) -> bool | None:
-    """Whether there is a parameter of this name; None where nothing is known.
-
-    Example:
-        >>> takes(lambda width=8: None, "width"), takes(lambda width=8: None, "depth"), takes(lambda **any: None, "a")
-        (True, False, None)
-    """
+    """Whether there is a parameter of this name; None where nothing is known."""
     known = _parameters(make)
     return None if known is None else name in known
 
 
 def described(known: Mapping[str, inspect.Parameter]) -> str:
-    """The parameters that can be written as text, with kinds and defaults, as a sentence.
-
-    Example:
-        >>> def make(width: int = 8, kind: Literal["a", "b"] = "a"): ...
-        >>> described(inspect.signature(make, eval_str=True).parameters)
-        'it has: width=8 (a whole number), kind=a (a or b)'
-    """
+    """The parameters that can be written as text, with kinds and defaults, as a sentence."""
     parts = [f"{_sample(each)} ({words})" for each in known.values() if (words := _words(each.annotation))]
     return f"it has: {', '.join(parts)}" if parts else "it has none"
 

@@ -9,15 +9,7 @@ WINDOW = 60.0  # seconds over which a pace is taken
 
 
 class Pace:
-    """Units per second over the last minute.
-
-    Example:
-        >>> pace = Pace()
-        >>> for second in range(5):
-        ...     pace.at(2 * second, float(second))
-        >>> pace.rate
-        2.0
-    """
+    """Units per second over the last minute."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, float]] = deque()

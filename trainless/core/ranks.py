@@ -27,47 +27,27 @@ def order(values: Floats) -> Indices:
 
 
 def dense_ranks(values: Floats) -> Indices:
-    """Rank 0 for the best value; equal values share a rank and no rank is left out; NaN is last.
-
-    Example:
-        >>> dense_ranks(np.array([5.0, 7.0, 5.0, np.nan])).tolist()
-        [1, 0, 1, 2]
-    """
+    """Rank 0 for the best value; equal values share a rank and no rank is left out; NaN is last."""
     _, inverse = np.unique(np.where(np.isnan(values), np.inf, -values), return_inverse=True)
     ranks: Indices = inverse.reshape(-1)
     return ranks
 
 
 def rank_sum(matrix: Floats) -> Indices:
-    """The sum over columns of dense ranks: the lowest is the best (TEG-NAS, section 5.2.2).
-
-    Example:
-        >>> rank_sum(np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 9.0]])).tolist()
-        [2, 2, 0]
-    """
+    """The sum over columns of dense ranks: the lowest is the best (TEG-NAS, section 5.2.2)."""
     ranks = [dense_ranks(column) for column in matrix.T]
     total: Indices = np.sum(ranks, axis=0, dtype=np.intp)
     return total
 
 
 def average_ranks(values: Floats) -> Floats:
-    """Ascending ranks from 1, ties the mean of theirs, NaN below everything.
-
-    Example:
-        >>> average_ranks(np.array([5.0, np.nan, 7.0, 5.0]))
-        array([2.5, 1. , 4. , 2.5])
-    """
+    """Ascending ranks from 1, ties the mean of theirs, NaN below everything."""
     ranks: Floats = rankdata(nan_last(values))
     return ranks
 
 
 def better_counts(values: Floats) -> Floats:
-    """How many values are higher.
-
-    Example:
-        >>> better_counts(np.array([5.0, np.nan, 7.0, 5.0]))
-        array([1., 3., 0., 1.])
-    """
+    """How many values are higher."""
     counts: Floats = len(values) - rankdata(nan_last(values), method="max").astype(np.float64)
     return counts
 
@@ -77,13 +57,6 @@ class RankTable:
 
     Ranks ascend, so that a higher sum is better; ties share their average rank, NaN is last. A new row costs one pass
     over the history instead of a new sort of it.
-
-    Example:
-        >>> table = RankTable()
-        >>> for row in ([1.0, 5.0], [2.0, 4.0], [3.0, 6.0]):
-        ...     table.add(row)
-        >>> np.exp(table.scores()).round().tolist()
-        [2.0, 2.0, 9.0]
     """
 
     def __init__(self) -> None:

@@ -36,7 +36,6 @@ class Record:
 
     @property
     def failed(self) -> bool:
-        """Whether there is no score."""
         return self.status != "ok"
 
 

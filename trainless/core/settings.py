@@ -19,18 +19,7 @@ _OPTION = "option"
 
 @dataclass(frozen=True)
 class Option:
-    """One field of a settings class as an option of a command.
-
-    Args:
-        field: The field's name.
-        default: The field's default.
-        help: One full sentence.
-        kind: The type that is read from the command line; ``bool`` is a flag.
-        flag: The option's name; ``--field-name`` by default.
-        metavar: What stands for the value in the help.
-        least: The least number.
-        read: Makes the field's value of what was given.
-    """
+    """One field of a settings class as an option of a command; see :func:`setting`."""
 
     field: str
     default: Any

@@ -39,12 +39,8 @@ class Target:
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """One loss per sample.
 
-        Args:
-            outputs: Logits or values, ``(N, outputs)``; ``(N, T, outputs)`` for tokens.
-            y: Class indices ``(N,)``, values ``(N,)`` or ``(N, outputs)``, or next tokens ``(N, T)``.
-
-        Returns:
-            A tensor of shape ``(N,)``.
+        ``outputs`` are ``(N, outputs)``, for tokens ``(N, T, outputs)``; ``y`` are class indices ``(N,)``, values
+        ``(N,)`` or ``(N, outputs)``, or next tokens ``(N, T)``.
         """
         self.require(outputs)
         if self.kind == "regression":

@@ -23,25 +23,17 @@ PartName = Literal["train", "valid", "test"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a memory-mapped array, in an order, read only when they are asked for.
-
-    Example:
-        >>> rows = Rows(np.arange(12).reshape(6, 2), np.array([4, 1]))
-        >>> rows.shape, rows[1:].tolist()
-        ((2, 2), [[2, 3]])
-    """
+    """Some rows of a memory-mapped array, in an order, read only when they are asked for."""
 
     source: Array
     index: npt.NDArray[np.int64]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of an array of these rows."""
         return (len(self.index), *self.source.shape[1:])
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """As of the source."""
         return self.source.dtype
 
     def __len__(self) -> int:
@@ -71,13 +63,9 @@ MODES = ("L", "RGB", "F")
 class InputFormat:
     """How a task's inputs were read, so that new inputs can be read alike; plain data.
 
-    Args:
-        kind: ``npz``, ``npy``, ``table``, ``images`` or ``volumes``.
-        channels: Where the channel axis is in what was read: ``first``, ``last`` or ``none``; empty is not known.
-        mode: What pixels of images became: ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits).
-        resized: Whether images or volumes were brought to one size; otherwise all had it.
-        columns: The names of a table's values, in order.
-        label_last: Whether the last column of an array was the label.
+    ``channels`` says where the channel axis was: ``first``, ``last`` or ``none``; empty is not known. The ``mode`` of
+    images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values; ``label_last`` tells
+    whether the last column of an array was the label.
 
     Example:
         >>> InputFormat("table", columns=("t0", "t1")).example

@@ -22,12 +22,7 @@ def printable(text: str) -> str:
 
 
 def message(error: BaseException | str) -> str:
-    r"""What an error says, without its type.
-
-    Example:
-        >>> message(ValueError("bad shape\n  in caf\udce9.bin"))
-        'bad shape in caf�.bin'
-    """
+    r"""What an error says, without its type."""
     try:
         text = str(error)
     except Exception:  # a user's class may say anything
@@ -51,10 +46,6 @@ DAMAGE = (KeyError, IndexError, ValueError, TypeError, AttributeError, Recursion
 @contextmanager
 def undamaged(what: object, remedy: str) -> Iterator[None]:
     """Say in one line that a file does not hold what it should, whatever reading it stumbled over.
-
-    Args:
-        what: The file or folder.
-        remedy: What to do.
 
     Example:
         >>> with undamaged("run/plan.json", "give another folder"):

@@ -32,22 +32,12 @@ def quantity(value: float | str, name: str) -> float:
 
 
 def seconds_of(value: float | str | None) -> float | None:
-    """A time in seconds.
-
-    Example:
-        >>> seconds_of("10m"), seconds_of("12000s"), seconds_of(2.5), seconds_of(None)
-        (600.0, 12000.0, 2.5, None)
-    """
+    """A time in seconds."""
     return None if value is None else _read(value, SECONDS, "a time such as 90s, 10m, 2h or 5ms")
 
 
 def budget_of(value: float | str | None) -> float | None:
-    """A time budget in seconds, which is more than nothing; None for none.
-
-    Example:
-        >>> budget_of("30m"), budget_of(None)
-        (1800.0, None)
-    """
+    """A time budget in seconds, which is more than nothing; None for none."""
     found = seconds_of(value)
     if found is not None and not 0 < found < math.inf:
         raise InputError(f"a time budget of {value} was given; expected more than 0, such as 30m")

@@ -22,17 +22,7 @@ def module_name(path: Path) -> str:
 
 
 def load_module(where: str) -> ModuleType:
-    """Import ``path/to/file.py``, or a module by its name, which may lie in the working directory.
-
-    Example:
-        >>> load_module("no_such_module")
-        Traceback (most recent call last):
-        trainless.core.errors.InputError: importing no_such_module failed (ModuleNotFoundError: No module named \
-'no_such_module'): mend it or give another
-
-    Raises:
-        InputError: There is no such file or module, or its code fails.
-    """
+    """Import ``path/to/file.py``, or a module by its name, which may lie in the working directory."""
     if where.endswith(".py"):
         return load_file(Path(where))
     _admit(Path.cwd())
@@ -41,11 +31,7 @@ def load_module(where: str) -> ModuleType:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import a file, which runs its code; once, as long as its text stays the same.
-
-    Raises:
-        InputError: There is no such file, it is no Python, or its code fails.
-    """
+    """Import a file, which runs its code; once, as long as its text stays the same."""
     held = sys.modules.get(module_name(path))
     if not path.is_file():
         if held is not None:  # it came from another machine
@@ -65,12 +51,7 @@ def load_text(name: str, path: str, text: bytes) -> ModuleType:
 
 
 def loaded_files() -> list[tuple[str, str, bytes]]:
-    """Name, path and text of every user's file that was imported here, in the order in which they were.
-
-    Example:
-        >>> all(name.startswith(PREFIX) for name, path, text in loaded_files())
-        True
-    """
+    """Name, path and text of every user's file that was imported here, in the order in which they were."""
     modules = [(name, vars(module)) for name, module in list(sys.modules.items()) if name.startswith(PREFIX)]
     return [(name, str(held["__file__"]), held["__text__"]) for name, held in modules if "__text__" in held]
 

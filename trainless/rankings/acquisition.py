@@ -26,13 +26,8 @@ _IQR = 1.349  # of a standard normal
 class Warp:
     """Yeo and Johnson's power transformation (2000) of standardised values, standardised again.
 
-    Args:
-        centre: The median.
-        scale: The interquartile range as a standard deviation.
-        power: 1 changes nothing; above 1 low values are drawn in and high ones are pulled apart.
-        level: The mean of the transformed values.
-        deviation: Their standard deviation.
-        bounds: The least and the most that :meth:`back` answers, one observed range beyond what was observed.
+    A ``power`` of 1 changes nothing; above 1 low values are drawn in and high ones are pulled apart. ``bounds`` are the
+    least and the most that :meth:`back` answers, one observed range beyond what was observed.
 
     Example:
         >>> warp = fit_warp([93.0, 94.0, 90.0, 70.0])
@@ -48,7 +43,6 @@ class Warp:
     bounds: tuple[float, float]
 
     def __call__(self, values: npt.ArrayLike) -> Floats:
-        """From values to a standard normal scale."""
         standard = (np.asarray(values, np.float64) - self.centre) / self.scale
         return np.asarray((_power(standard, self.power) - self.level) / self.deviation)
 
@@ -108,11 +102,8 @@ def _unbox_cox(values: Floats, power: float) -> Floats:
 class Belief:
     """One belief for each candidate.
 
-    Args:
-        values: The order, the higher the better: the trend itself as long as no two known accuracies differ.
-        known: The candidates whose accuracy is known.
-        posterior: On the warped scale; None as long as no two known accuracies differ.
-        warp: The scale; None likewise.
+    ``values`` are the order, the higher the better. As long as no two ``known`` accuracies differ it is the trend's,
+    and there is no posterior on the warped scale.
     """
 
     values: Floats
@@ -141,10 +132,6 @@ class Belief:
         What is in training, and then each one that was chosen, counts as known at its expected value, so that
         candidates like it promise less and a batch is diverse (the Kriging believer of Ginsbourger et al. 2010). While
         nothing is known they are the first by the trend.
-
-        Args:
-            count: How many; fewer where fewer are left.
-            pending: Those in training.
         """
         if count < 1:
             raise InputError(f"count={count} was given; expected at least 1 candidate to train next")
@@ -172,18 +159,9 @@ def believe(
 
     A training that failed (NaN or −∞) counts as the worst accuracy known.
 
-    Args:
-        trend: One number per candidate, the higher the better; only its order counts.
-        blocks: Candidates × features each, of mean 0 and variance 1 or so.
-        known: Accuracies by the candidate's row.
-        kernel: A kernel that was fitted before; fitted here by default.
-        seed: Which of many known accuracies the kernel is fitted to.
-
-    Example:
-        >>> x = np.linspace(-1, 1, 5)[:, None]
-        >>> belief = believe([0, 1, 2, 3, 4], [x], {0: 60.0, 2: 70.0, 4: 75.0})
-        >>> belief.next()
-        [3]
+    Only the order of ``trend`` counts, the higher the better. ``blocks`` are candidates × features each, of mean 0 and
+    variance 1 or so; ``known`` are accuracies by the candidate's row. A ``kernel`` that was fitted before need not be
+    fitted here.
     """
     given = np.asarray(trend, np.float64)
     rows = np.fromiter(known, np.intp, len(known))
@@ -205,12 +183,7 @@ def kernel_for(trend: npt.ArrayLike, blocks: Blocks, known: Mapping[int, float],
 
 
 def normal_scores(values: npt.ArrayLike) -> Floats:
-    """Φ⁻¹((rank − ½)/n): values as a normal sample of the same order; equals share theirs, NaN is below everything.
-
-    Example:
-        >>> normal_scores([7.0, np.nan, 9.0]).round(2)
-        array([ 0.  , -0.97,  0.97])
-    """
+    """Φ⁻¹((rank − ½)/n): values as a normal sample of the same order; equals share theirs, NaN is below everything."""
     given = np.asarray(values, np.float64)
     levels = np.unique(given[~np.isnan(given)])
     ranks = rankdata(np.where(np.isnan(given), -1, np.searchsorted(levels, given)))
@@ -219,13 +192,7 @@ def normal_scores(values: npt.ArrayLike) -> Floats:
 
 
 def standardised(features: Floats) -> Floats:
-    """Features of mean 0 and variance 1, without those that are the same for all candidates.
-
-    Example:
-        >>> standardised(np.array([[1.0, 5.0], [3.0, 5.0]]))
-        array([[-1.],
-               [ 1.]])
-    """
+    """Features of mean 0 and variance 1, without those that are the same for all candidates."""
     varied = features[:, np.ptp(features, axis=0) > 0] if len(features) else features
     standard: Floats = (varied - varied.mean(axis=0)) / varied.std(axis=0) if varied.size else varied
     return standard
@@ -264,12 +231,7 @@ def _improving(posterior: Posterior, free: npt.NDArray[np.bool_], count: int, pe
 
 
 def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """E max(f − best, 0) of normal f.
-
-    Example:
-        >>> expected_improvement(np.array([1.0, 3.0]), np.array([1e-9, 1e-9]), 2.0).round(6)
-        array([0., 1.])
-    """
+    """E max(f − best, 0) of normal f."""
     ahead = (mean - best) / deviation
     density = np.exp(-0.5 * ahead**2) / math.sqrt(2 * math.pi)
     promise: Floats = deviation * (ahead * ndtr(ahead) + density)

@@ -19,9 +19,7 @@ from trainless.rankings.ranking import Ranking, column, is_logarithm, logarithms
 class Fitted(Ranking):
     """A model of the accuracy from features: the predicted accuracy is the ranking.
 
-    Args:
-        proxies: The features in the order of the model's inputs.
-        model: Predicts one value per row of features (candidates × features); NaN where it cannot.
+    The model predicts one value per row of features (candidates × ``proxies``); NaN where it cannot.
     """
 
     proxies: tuple[str, ...]
@@ -46,10 +44,8 @@ class Fitted(Ranking):
 class Ridge:
     """TEACUP's bootstrapped ridge regression.
 
-    Attributes:
-        ranking: The fitted ranking, with the mean coefficients.
-        coefficients: Draws × proxies: the distribution of each coefficient.
-        held_out: Draws × tasks: Spearman's ρ on the networks that were held out.
+    ``coefficients`` are draws × proxies; ``held_out`` is, by draw and task, Spearman's ρ on the networks that were held
+    out.
     """
 
     ranking: Fitted
@@ -78,14 +74,6 @@ def fit_ridge(
     tasks are joined, and a ridge regression with a free intercept is fitted. The paper does not state the strength of
     the penalty: the default is scikit-learn's. Accuracies are standardised within each task; networks with a failed
     score are left out.
-
-    Args:
-        tasks: For each task the scores and the true values of its candidates.
-        proxies: The proxies to combine.
-        draws: Number of splits.
-        train: Share of networks that are trained on.
-        alpha: Strength of the penalty.
-        seed: Seed of the splits.
     """
     rng = np.random.default_rng(seed)
     natural = [is_logarithm(name) for name in proxies]
@@ -146,13 +134,6 @@ def fit_forest(
     The features may be FIM deciles, proxies and structure alike. Infinite ones become the extreme finite values of the
     networks it was fitted to; a missing one is left to the trees, which send it to a side. The published program does
     not seed its forest.
-
-    Args:
-        names: Names of the features.
-        features: Networks × features.
-        accuracy: Their trained accuracies.
-        trees: Number of trees.
-        seed: Seed of the forest.
 
     Example:
         >>> model = fit_forest(["flops"], [[1.0], [2.0], [3.0], [4.0]], [10.0, 20.0, 30.0, 40.0])

@@ -20,15 +20,7 @@ GROWTH = 1.1
 
 
 class Sorted:
-    """Numbers or pairs in ascending order, in short blocks so that an insertion moves little.
-
-    Example:
-        >>> seen = Sorted()
-        >>> for value in (3.0, 1.0, 3.0):
-        ...     seen.add(value)
-        >>> seen.below(3.0), seen.upto(3.0), len(seen)
-        (1, 3, 3)
-    """
+    """Numbers or pairs in ascending order, in short blocks so that an insertion moves little."""
 
     def __init__(self) -> None:
         self._blocks: list[list[Value]] = []
@@ -39,7 +31,6 @@ class Sorted:
         return sum(self._sizes)
 
     def add(self, value: Value) -> None:
-        """Insert a value."""
         if not self._blocks:
             self._blocks, self._last, self._sizes = [[value]], [value], [1]
             return
@@ -59,12 +50,10 @@ class Sorted:
         self._sizes[place : place + 1] = [len(left), len(right)]
 
     def below(self, value: Value) -> int:
-        """How many values are lower."""
         place = bisect_left(self._last, value)
         return self._before(place, bisect_left(self._blocks[place], value) if place < len(self._blocks) else 0)
 
     def upto(self, value: Value) -> int:
-        """How many values are lower or equal."""
         place = bisect_right(self._last, value)
         return self._before(place, bisect_right(self._blocks[place], value) if place < len(self._blocks) else 0)
 
@@ -141,10 +130,6 @@ class Incremental:
     Adding a candidate and placing one cost microseconds, however many have been seen. All candidates together are
     ranked anew by ``values``, at the cost of one sort per proxy. Which parts a ``Consensus`` hears is found again
     whenever a tenth more has been seen; ``values`` always finds it anew.
-
-    Args:
-        ranking: The ranking.
-        higher_is_better: The direction of each of its proxies.
 
     Example:
         >>> from trainless.rankings import RankSum

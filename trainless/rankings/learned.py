@@ -23,15 +23,6 @@ class Learned(Ranking):
     """What the scores of all candidates and the accuracies of a few say about each candidate; see :func:`learn`.
 
     It is a ranking itself. On other scores, of which ranks are taken anew, it predicts with what it has learned.
-
-    Args:
-        prior: The ranking that it began as.
-        proxies: The proxies that have to be scored.
-        features: The proxies that it learned from.
-        candidates: The candidates in order.
-        trained: The accuracies that it learned from.
-        belief: What came of it.
-        structure: Candidates × features, standardised; None without.
     """
 
     prior: Ranking

@@ -23,13 +23,6 @@ class Lexicographic(Ranking):
 
     VKDNW_single (equation 12) is this with the number of layers and the entropy; the paper adds the two, which is the
     same as long as the entropy stays below 1, and the program ranks the pairs. A failure in either has rank 0.
-
-    Example:
-        >>> from trainless.core.scores import Record
-        >>> pairs = {"a": (2.0, 0.1), "b": (1.0, 0.9), "c": (2.0, 0.3)}
-        >>> scores = Scores([Record(c, p, v, True) for c, both in pairs.items() for p, v in zip("xy", both)])
-        >>> Lexicographic("x", "y")(scores)
-        array([2., 1., 3.])
     """
 
     first: str
@@ -71,12 +64,7 @@ def values_of(part: Part, scores: Scores) -> Floats:
 
 @dataclass(frozen=True)
 class RankAggregate(Ranking):
-    """A ranking that joins the ranks of its parts, so that it can be kept up to date (:class:`.Incremental`).
-
-    Args:
-        parts: What is ranked.
-        reference: The paper that published it.
-    """
+    """A ranking that joins the ranks of its parts, so that it can be kept up to date (:class:`.Incremental`)."""
 
     parts: tuple[Part, ...]
     reference: str = field(default="", kw_only=True, compare=False, repr=False)
@@ -155,12 +143,6 @@ class RankSum(RankAggregate):
     """TE-NAS's and TEG-NAS's sum of ranks: −Σ_p (number of candidates that are better in p).
 
     Equal candidates share the best of their ranks, as in TEG-NAS's program; a failure is last in its proxy.
-
-    Example:
-        >>> from trainless.core.scores import Record
-        >>> scores = Scores([Record(c, "mse", v, False) for c, v in [("a", 3.0), ("b", 7.0), ("c", 3.0)]])
-        >>> RankSum(("mse",))(scores)
-        array([ 0., -2.,  0.])
     """
 
     kind = "sum"
@@ -196,19 +178,8 @@ class Consensus(RankAggregate):
     The idea is that of spectral meta-learners (Parisi et al. 2014, doi:10.1073/pnas.1219097111): experts of unknown
     skill are judged by their agreement. They weigh; here an expert is heard or not, which did better.
 
-    Args:
-        parts: What is ranked.
-        together: Aspects of several parts; every other part is an aspect of its own. Unless given, parts whose proxies
-            name the same aspect.
-        agreement: The lowest mean correlation with the others at which an aspect is heard.
-
-    Example:
-        >>> from trainless.core.scores import Record, Scores
-        >>> values = {"a": [*range(20)], "b": [*range(1, 21)], "c": [*range(20, 0, -1)]}
-        >>> scores = Scores([Record(str(i), p, float(v), True) for p, row in values.items() for i, v in enumerate(row)])
-        >>> ranking = Consensus(("a", "b", "c"))
-        >>> ranking.heard(scores), int(ranking(scores).argmax())
-        (('a', 'b'), 19)
+    ``together`` are aspects of several parts; every other part is one of its own. Unless given, parts whose proxies
+    name the same aspect. ``agreement`` is the lowest mean correlation at which an aspect is heard.
     """
 
     together: tuple[tuple[str, ...], ...] | None = None
@@ -229,11 +200,9 @@ class Consensus(RankAggregate):
         return tuple(str(part) for part, voice in zip(self.parts, self.voices(columns), strict=True) if voice)
 
     def voices(self, columns: list[Floats]) -> Mask:
-        """Which parts are heard, given values that are higher for better candidates and NaN for failures."""
         return self._voices(np.array([average_ranks(values) for values in columns]))
 
     def combine(self, columns: list[Floats]) -> Floats:
-        """The mean over the voices, times the number of parts."""
         ranks = np.array([average_ranks(values) for values in columns])
         voices = self._voices(ranks)
         total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
@@ -273,13 +242,7 @@ def _product(ranks: Floats) -> Floats:
 
 
 def agreeing(ranks: Floats, agreement: float) -> Mask:
-    """Which rows of ranks (aspects × candidates) agree with one another.
-
-    Example:
-        >>> up, down = np.arange(20.0), np.arange(20.0)[::-1]
-        >>> agreeing(np.array([up, down, up]), 0.2)
-        array([ True, False,  True])
-    """
+    """Which rows of ranks (aspects × candidates) agree with one another."""
     voices = np.full(len(ranks), True)
     if ranks.shape[1] < FEWEST:
         return voices

@@ -48,15 +48,7 @@ class Ranking(ABC):
 
 
 def coverage(ranking: Ranking, scores: Scores) -> float:
-    """The share of candidates that have every score which the ranking needs.
-
-    Example:
-        >>> from trainless.core.scores import Record
-        >>> from trainless.rankings import RankSum
-        >>> scores = Scores([Record("a", "snip", 1.0, True), Record("b", "snip", float("nan"), True, "dead")])
-        >>> coverage(RankSum(("snip",)), scores)
-        0.5
-    """
+    """The share of candidates that have every score which the ranking needs."""
     whole = [~np.isnan(column(scores, proxy)) for proxy in ranking.proxies]
     return float(np.all(whole, axis=0).mean())
 
@@ -78,12 +70,7 @@ def upward(scores: Scores, proxy: str) -> Floats:
 
 
 def clipped(values: Floats) -> Floats:
-    """Infinities as the extreme finite values, NaN as it is.
-
-    Example:
-        >>> clipped(np.array([1.0, np.inf, -np.inf, np.nan, 3.0]))
-        array([ 1.,  3.,  1., nan,  3.])
-    """
+    """Infinities as the extreme finite values, NaN as it is."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return np.where(np.isnan(values), np.nan, np.sign(values))
@@ -91,12 +78,7 @@ def clipped(values: Floats) -> Floats:
 
 
 def is_logarithm(name: str) -> bool:
-    """Whether a proxy says of itself that its values are natural logarithms; a column that is no proxy is none.
-
-    Example:
-        >>> is_logarithm("synflow"), is_logarithm("snip"), is_logarithm("my column")
-        (True, False, False)
-    """
+    """Whether a proxy says of itself that its values are natural logarithms; a column that is no proxy is none."""
     from trainless.proxies import registry  # when asked, because it imports torch
 
     return name in registry and registry[name].scale == "log"
@@ -111,9 +93,6 @@ class LogSum(Ranking):
     that both are negated; these are negative, as in the program.
 
     Proxies whose values are natural logarithms already are only brought to base 10.
-
-    Args:
-        weights: Weight of each proxy.
 
     Example:
         >>> from trainless.core.scores import Record
@@ -142,12 +121,7 @@ class LogSum(Ranking):
 
 
 def logarithms(values: Floats, natural: bool = False) -> Floats:
-    """log₁₀|values|, NaN where there is none that is finite; ``natural`` values are ln|values| already.
-
-    Example:
-        >>> logarithms(np.array([-10.0, 0.0, np.inf]))
-        array([ 1., nan, nan])
-    """
+    """log₁₀|values|, NaN where there is none that is finite; ``natural`` values are ln|values| already."""
     if natural:
         return np.where(np.isfinite(values), values / np.log(10), np.nan)
     size = np.abs(values)

@@ -32,12 +32,7 @@ S = TypeVar("S", bound=Searcher)
 
 
 def top(archs: list[Arch], proxy: ArchProxy, count: int = 1) -> list[Arch]:
-    """The best by a proxy, best first; equals keep their order.
-
-    Example:
-        >>> top([(0, 1), (3, 3), (2, 2)], sum, 2)
-        [(3, 3), (2, 2)]
-    """
+    """The best by a proxy, best first; equals keep their order."""
     return [archs[place] for place in order(np.array([proxy(arch) for arch in archs]))[:count].tolist()]
 
 
@@ -93,19 +88,7 @@ class WarmUp(Searcher):
     Deviations: epsilon's program lets random search walk down all 3,000 archs although its text says 64: ``keep``
     decides.
 
-    Args:
-        inner: The searcher that goes on.
-        proxy: Higher is better.
-        pool: Random archs, drawn with replacement.
-        keep: How many of them are proposed, best first.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> space = NasBench201()
-        >>> searcher = WarmUp(space, inner=Random(space), proxy=sum, pool=100, keep=2)
-        >>> first, second = searcher.ask(2)
-        >>> sum(first.arch) >= sum(second.arch) > 12
-        True
+    The ``pool`` is drawn with replacement; ``keep`` of it are proposed, best first.
     """
 
     inner: Searcher = field(metadata={"state": True})
@@ -122,7 +105,6 @@ class WarmUp(Searcher):
         self.columns = self.inner.columns
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """The warm-up's archs, then the inner searcher's."""
         if self._queue is None:
             self._queue = top([self._drawn() for _ in range(self.pool)], functools.cache(self.proxy), self.keep)
         if not self._queue:

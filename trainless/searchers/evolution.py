@@ -31,15 +31,9 @@ class Evolution(Searcher):
     not equally likely; here every decision is. Asked while the first population is still being evaluated, children are
     made from the members that are already known.
 
-    Args:
-        population: Members kept.
-        tournament: How many are drawn to find a parent.
-        replacement: Whether a member can be drawn twice into a tournament.
-        iterations: Children after which it ends; None for no end.
-        patience: Tells without a fall of the population's diversity after which it ends; None for no such end.
-        draw: Where the first population comes from; uniform sampling by default.
-        vary: How a parent becomes a child; one random mutation by default.
-        fitness: Choose parents by this instead of by what was told (epsilon's "move").
+    ``iterations`` are children after which it ends, ``patience`` tells without a fall of the population's diversity;
+    None for no such end. ``draw`` makes the first population, ``vary`` a child of a parent; ``fitness`` chooses parents
+    instead of what was told (epsilon's "move").
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -77,7 +71,6 @@ class Evolution(Searcher):
         self._patience = Patience(self.patience, falling=True)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """Random archs until a first population has been proposed, then children."""
         return self._proposed(room(limit, 1), self._following)
 
     def _following(self) -> Arch | None:
@@ -91,7 +84,6 @@ class Evolution(Searcher):
         return self.vary(parent, self._rng) if self.vary else self._mutated(parent)
 
     def _parent(self) -> Arch:
-        """The best of a tournament."""
         alive = len(self._members)
         if self.replacement:
             drawn = self._rng.integers(alive, size=self.tournament).tolist()
@@ -105,7 +97,6 @@ class Evolution(Searcher):
         return rivals[_winner(values)][0]
 
     def tell(self, told: Told) -> None:
-        """Members enter in the order of the tell; the oldest leave."""
         for proposal, values in told.rows():
             self._members.append((proposal.arch, values))
             self._told += 1
@@ -152,22 +143,8 @@ class HistoryEvolution(Searcher):
     Deviations: the programs start from a hand-made network; here it is ``start`` or, without one, a uniform draw. The
     programs sort the whole history anew at every step; the ranks here are the same and updated.
 
-    Args:
-        population: AZ-NAS and VKDNW's paper 1,024, ZiCo 512, VKDNW's program 2,048.
-        first: Mutations of the starting arch.
-        early_edits: Decisions changed until the population is full.
-        edits: Decisions changed afterwards.
-        evaluations: Archs after which it ends (the papers' 100,000); None for no end.
-        start: The starting arch.
-        draw: Where the starting arch comes from otherwise.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = HistoryEvolution(NasBench201(), population=16, evaluations=200)
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(sum(p.arch)) for p in proposals]))
-        >>> sum(searcher.best()) > 20
-        True
+    AZ-NAS and VKDNW's paper have a ``population`` of 1,024, ZiCo 512, VKDNW's program 2,048; the papers end after
+    100,000 evaluations. ``first`` counts the mutations of the starting arch.
     """
 
     columns = None
@@ -196,7 +173,6 @@ class HistoryEvolution(Searcher):
         self._origin = self._drawn(self.draw) if self.start is None else self.start
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """Children of the starting arch, of any member, then of the top."""
         wanted = room(limit, 1)
         if self.evaluations is not None:
             wanted = max(0, min(wanted, self.evaluations - self._issued))
@@ -221,19 +197,16 @@ class HistoryEvolution(Searcher):
         return self._top
 
     def _ranked(self) -> RankTable:
-        """The ranks of the whole history."""
         self._table = self._table or RankTable()
         for _, row in self._history[len(self._table) :]:
             self._table.add(row)
         return self._table
 
     def tell(self, told: Told) -> None:
-        """Everything told joins the history."""
         table, self._top = self._ranked(), None
         for proposal, row in told.rows():
             table.add(row)
             self._history.append((proposal.arch, row))
 
     def best(self) -> Arch:
-        """The highest Σ log rank."""
         return told_first(self._history[int(np.argmax(self._ranked().scores()))][0] if self._history else None)

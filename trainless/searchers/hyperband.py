@@ -58,10 +58,6 @@ def brackets(smallest: float, eta: float) -> list[tuple[list[int], list[float]]]
 
     With S = ⌊log_η(1/smallest)⌋ + 1 rungs in all, bracket s = S−1 … 0 starts with ⌊S/(s+1)⌋·η^s candidates at fidelity
     η^−s and keeps one in η of them per rung (HpBandSter's rounding, which the NAS-Bench-201 baseline uses).
-
-    Example:
-        >>> [counts for counts, _ in brackets(12 / 200, 3)]
-        [[9, 3, 1], [3, 1], [3]]
     """
     rungs = int(-math.log(smallest) / math.log(eta)) + 1
     made = []
@@ -78,22 +74,6 @@ class Hyperband(Searcher):
 
     A proposal's ``fidelity`` is the share of full training it is worth. While a rung is being evaluated and more is
     asked for, the next bracket opens, so a cluster never waits.
-
-    Args:
-        smallest: The lowest fidelity allowed: 12 of 200 epochs on NAS-Bench-201.
-        eta: One in η goes on to the next rung.
-        iterations: Brackets after which it ends (HpBandSter's ``n_iterations``: 50 in the baseline); None for no end.
-        draw: Where new archs come from; uniform sampling by default, a model in BOHB, the best of a pool in G-HB.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Hyperband(NasBench201(), iterations=3)
-        >>> asked = []
-        >>> while proposals := searcher.ask():
-        ...     asked += proposals
-        ...     searcher.tell(Told.of(proposals, [float(sum(p.arch)) for p in proposals]))
-        >>> len(asked), round(asked[0].fidelity, 3), asked[12].fidelity
-        (20, 0.111, 1.0)
     """
 
     smallest: float = 12 / 200
@@ -134,7 +114,6 @@ class Hyperband(Searcher):
         return self._open[-1]
 
     def tell(self, told: Told) -> None:
-        """Fill rungs, promote their best."""
         for proposal, value in told.values():
             self._see(proposal, value)
             for bracket in self._open:
@@ -151,7 +130,6 @@ class Hyperband(Searcher):
             self._best.see(proposal.arch, value)
 
     def best(self) -> Arch:
-        """The best told at the highest fidelity that was told."""
         return self._best.arch
 
 
@@ -160,11 +138,6 @@ class Density:
 
     The bandwidth is the normal reference rule 1.06·σ·n^(−1/(4+d)), at least ``narrowest`` and at most (c−1)/c, where
     the kernel is uniform.
-
-    Example:
-        >>> density = Density(np.array([[0], [0], [1]]), np.array([2]), narrowest=0.3)
-        >>> density(np.array([[0], [1]])).round(2).tolist()
-        [0.53, 0.47]
     """
 
     def __init__(self, archs: Index, counts: Floats, narrowest: float) -> None:
@@ -174,7 +147,6 @@ class Density:
         self.widths: Floats = np.minimum(np.maximum(reference, narrowest), (counts - 1) / counts)
 
     def __call__(self, archs: Index) -> Floats:
-        """The density at each row."""
         same = archs[:, None, :] == self._archs[None, :, :]
         other = self.widths / np.maximum(self._counts - 1, 1)
         density: Floats = np.where(same, 1 - self.widths, other).prod(axis=2).mean(axis=1)
@@ -202,20 +174,8 @@ class Bohb(Searcher):
     probability h, so that archs are drawn from the very density that is modelled; HpBandSter has no cap and replaces by
     any option, the old one included. With a limit, samples that break it are drawn again.
 
-    Args:
-        smallest, eta, iterations: As of :class:`Hyperband`.
-        samples: Draws from the good density among which the ratio decides.
-        random_share: Probability of a uniform draw instead.
-        good: The share of results that is good.
-        narrowest: The smallest bandwidth.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Bohb(NasBench201(), iterations=30)
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(p.arch.count(3)) for p in proposals]))
-        >>> searcher.best().count(3) > 3
-        True
+    ``samples`` are draws from the good density among which the ratio decides; with probability ``random_share`` it is a
+    uniform draw instead. ``good`` is the share of results that is good, ``narrowest`` the smallest bandwidth.
     """
 
     smallest: float = 12 / 200
@@ -247,7 +207,6 @@ class Bohb(Searcher):
         )
 
     def _propose(self, rng: Rng) -> Arch:
-        """The best of a few draws from the good density."""
         if self._models is None:
             self._models = self._fitted()
         if not self._models or rng.random() < self.random_share:
@@ -277,16 +236,13 @@ class Bohb(Searcher):
         return ()
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """As Hyperband, with modelled archs on the lowest rungs."""
         return self._inner.ask(limit)
 
     def tell(self, told: Told) -> None:
-        """Results for the model and for the rungs."""
         for proposal, value in told.values():
             self._seen.setdefault(proposal.fidelity, []).append((proposal.arch, value))
         self._models = None
         self._inner.tell(told)
 
     def best(self) -> Arch:
-        """The best told at the highest fidelity that was told."""
         return self._inner.best()

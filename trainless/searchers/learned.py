@@ -35,20 +35,8 @@ class LearnedSearch(SignalSearcher):
     best arch; a batch is diverse, and what is still in training is taken into account. An arch is proposed once, and
     the search ends when nothing is left. The kernel is fitted anew whenever twice as much is known.
 
-    Args:
-        proxy: The belief before training, higher is better; NaN is last.
-        pool: Random archs that are chosen from; the proxy is computed for each.
-        structure: Features of an arch; by default those of its graph (:mod:`trainless.spaces.structure`) where the
-            space can draw it, else its options, one feature for each.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = LearnedSearch(NasBench201(), proxy=max, pool=100)
-        >>> for _ in range(8):
-        ...     proposals = searcher.ask(2)
-        ...     searcher.tell(Told.of(proposals, [sum(each.arch) for each in proposals]))
-        >>> sum(searcher.best()) > 18
-        True
+    The ``proxy`` is the belief before training. Features are by default those of the graph
+    (:mod:`trainless.spaces.structure`) where the space can draw it, else its options.
     """
 
     proxy: Callable[[Arch], float]
@@ -68,7 +56,6 @@ class LearnedSearch(SignalSearcher):
         self._shape = cache(lambda arch: np.asarray(given(arch), np.float64))
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """The most promising archs that were not proposed yet."""
         near = neighbours(self.space, self._best.arch, feasible=self.feasible) if self._told else []
         places = _places(self._drawn_pool() | self._told | dict.fromkeys([*self._pending, *near]))
         archs = list(places)
@@ -115,13 +102,7 @@ def _places(archs: Iterable[Arch]) -> dict[Arch, int]:
 
 
 def structure_of(space: Choices) -> Structure:
-    """Features of an arch: those of its graph where the space can draw it, else its options, one feature for each.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> len(structure_of(NasBench201())((0, 1, 2, 3, 4, 0)))
-        191
-    """
+    """Features of an arch: those of its graph where the space can draw it, else its options, one feature for each."""
     if not isinstance(space, Drawable):
         sizes = [len(decision) for decision in space.decisions]
         return lambda arch: np.concatenate([np.eye(size)[option] for size, option in zip(sizes, arch, strict=True)])

@@ -52,17 +52,7 @@ class OptunaSearcher(Searcher):
     sampler's own state is not JSON, so the state here is what happened, and restoring repeats it: exact, for a
     sampler with a seed.
 
-    Args:
-        sampler: The name of a class of ``optuna.samplers`` that takes a seed.
-        objectives: The number of columns that will be told; all are maximised.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = OptunaSearcher(NasBench201(), sampler="RandomSampler")
-        >>> proposals = searcher.ask(3)
-        >>> searcher.tell(Told.of(proposals, [1.0, 3.0, 2.0]))
-        >>> searcher.best() == proposals[1].candidate
-        True
+    The ``sampler`` is a class of ``optuna.samplers`` that takes a seed; all ``objectives`` are maximised.
     """
 
     columns_by = "objectives"
@@ -99,7 +89,6 @@ class OptunaSearcher(Searcher):
                 self._learn(tuple(event[0]), unnumbers(event[1]))
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """What the sampler suggests."""
         count = room(limit, 1)
         self._replay()
         self._events.append(["ask", count])
@@ -141,7 +130,6 @@ class OptunaSearcher(Searcher):
             self._study.add_trial(_frozen(self._distributions, arch, row))
 
     def best(self) -> Arch:
-        """The best told; with several objectives the lowest sum of ranks on the Pareto front."""
         self._replay()
         if not self._known:
             return told_first(None)
@@ -164,14 +152,8 @@ def to_study(
 
     Parameters are the decisions and their values the options' names, for people to read.
 
-    Args:
-        decisions: The decisions of the space whose archs they are.
-        archs: The evaluated archs in order.
-        columns: Their values; an arch with a NaN becomes a failed trial.
-        higher_is_better: The direction of each column; all up by default.
-        attributes: What else is known of each arch, as Optuna's user attributes.
-        storage: Where Optuna keeps the study, such as ``sqlite:///run.db``; in memory by default.
-        name: The study's name.
+    An arch with a NaN becomes a failed trial; ``attributes`` are Optuna's user attributes. The study is in memory
+    unless ``storage`` names a place, such as ``sqlite:///run.db``.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201

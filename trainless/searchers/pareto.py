@@ -16,12 +16,7 @@ from trainless.spaces.moves import cross
 
 
 def fronts(matrix: Floats) -> Indices:
-    """The non-dominated front of each row, 0 for the best; columns are higher-is-better, NaN is last.
-
-    Example:
-        >>> fronts(np.array([[1.0, 3.0], [3.0, 1.0], [1.0, 1.0], [3.0, 1.0]])).tolist()
-        [0, 0, 1, 0]
-    """
+    """The non-dominated front of each row, 0 for the best; columns are higher-is-better, NaN is last."""
     values = nan_last(matrix)
     no_worse: Mask = np.all(values[:, None, :] >= values[None, :, :], axis=2)
     dominates = no_worse & ~no_worse.T
@@ -35,12 +30,7 @@ def fronts(matrix: Floats) -> Indices:
 
 
 def crowding(matrix: Floats) -> Floats:
-    """How far apart the neighbours of each row lie, summed over columns; ∞ at the ends.
-
-    Example:
-        >>> crowding(np.array([[0.0, 4.0], [1.0, 2.0], [4.0, 0.0]])).tolist()
-        [inf, 2.0, inf]
-    """
+    """How far apart the neighbours of each row lie, summed over columns; ∞ at the ends."""
     distance = np.zeros(len(matrix))
     for column in nan_last(matrix).T:
         order = np.argsort(column, kind="stable")
@@ -60,22 +50,6 @@ class Nsga2(Searcher):
 
     Deviations: crossover and mutation act on options instead of real numbers; a child equal to its parent is mutated
     once.
-
-    Args:
-        population: Members (the paper: 100).
-        crossover: Probability that a child has two parents.
-        generations: Generations after which it ends; None for no end.
-        draw: Where the first population comes from; uniform sampling by default.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Nsga2(NasBench201(), population=40, generations=30)
-        >>> while proposals := searcher.ask():
-        ...     ones = np.array([float(p.arch.count(1)) for p in proposals])
-        ...     threes = np.array([float(p.arch.count(3)) for p in proposals])
-        ...     searcher.tell(Told(tuple(proposals), {"ones": ones, "threes": threes}))
-        >>> sorted({(arch.count(1), arch.count(3)) for arch, _ in searcher.front()})
-        [(0, 6), (1, 5), (2, 4), (3, 3), (4, 2), (5, 1), (6, 0)]
     """
 
     columns = None
@@ -97,7 +71,6 @@ class Nsga2(Searcher):
             )
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """A random first population, then children."""
         return self._proposed(room(limit, self.population), self._following)
 
     def _following(self) -> Arch | None:
@@ -118,12 +91,10 @@ class Nsga2(Searcher):
         return child
 
     def _parent(self) -> Arch:
-        """The better of two random members."""
         one, other = (int(place) for place in self._rng.integers(len(self._members), size=2))
         return self._members[one if self._standing[one] <= self._standing[other] else other][0]
 
     def tell(self, told: Told) -> None:
-        """Collect a generation, then select."""
         for proposal, row in told.rows():
             known = self._members[0][1] if self._members else row
             if len(known) != len(row):

@@ -28,21 +28,8 @@ class Pmbga(SignalSearcher):
     The result is the best ever told, not the best of the last population. A candidate without a value is never a
     survivor.
 
-    Args:
-        batch: New archs per iteration.
-        sets: Iterations that the buffer keeps; the first ``batch × sets`` archs are drawn at random.
-        posterior: ``draw`` θ from it or take its ``mean``.
-        iterations: Iterations after which it ends; None for no end.
-        patience: Iterations without a gain of the mean reward after which it ends; None for no such end.
-        draw: Where the first archs come from; uniform sampling by default.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Pmbga(NasBench201(), seed=0)
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(p.arch.count(3)) for p in proposals]))
-        >>> searcher.best()
-        (3, 3, 3, 3, 3, 3)
+    The buffer keeps ``sets`` iterations; the first ``batch × sets`` archs are drawn at random. It ends after
+    ``iterations``, or ``patience`` of them without a gain of the mean reward; None for no such end.
     """
 
     batch: int = 10
@@ -70,7 +57,6 @@ class Pmbga(SignalSearcher):
         self._patience = Patience(self.patience)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """Random archs for the first population, then archs drawn from θ."""
         return self._proposed(room(limit, self.batch), self._following)
 
     def _following(self) -> Arch | None:
@@ -83,7 +69,6 @@ class Pmbga(SignalSearcher):
         return draw_allowed(self.space, self._theta, self._rng, self.feasible)
 
     def tell(self, told: Told) -> None:
-        """Collect an iteration's worth of rewards, then renew the posterior."""
         for arch, value in self._see(told):
             self._new.append((arch, value))
             if len(self._new) == self.batch:

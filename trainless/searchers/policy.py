@@ -22,13 +22,6 @@ class Policy(Stateful):
     """θ, one logit per option: p(arch) = Π_d softmax(θ_d)[arch_d].
 
     All decisions share one flat vector; options are padded to the longest decision with −∞.
-
-    Example:
-        >>> policy = Policy([2, 3])
-        >>> [p.round(2).tolist() for p in policy.probabilities()]
-        [[0.5, 0.5], [0.33, 0.33, 0.33]]
-        >>> policy.gradient((0, 2)).round(2).tolist()  # padded to three options
-        [[0.5, -0.5, -0.0], [-0.33, -0.33, 0.67]]
     """
 
     counts: Sequence[int]
@@ -51,11 +44,9 @@ class Policy(Stateful):
         return table
 
     def probabilities(self) -> list[Floats]:
-        """One vector per decision."""
         return [row[:count] for row, count in zip(self.table(), self.counts, strict=True)]
 
     def entropy(self) -> float:
-        """In nats."""
         return entropy(self.probabilities())
 
     def gradient(self, arch: Arch) -> Floats:
@@ -67,12 +58,7 @@ class Policy(Stateful):
 
 @dataclass(eq=False)
 class Adam(Stateful):
-    """Adam (Kingma & Ba, 2015) on one array, with PyTorch's defaults; ``step`` returns what to subtract.
-
-    Example:
-        >>> Adam(0.1).step(np.array([3.0, -4.0])).round(6).tolist()
-        [0.1, -0.1]
-    """
+    """Adam (Kingma & Ba, 2015) on one array, with PyTorch's defaults; ``step`` returns what to subtract."""
 
     rate: float
     betas: tuple[float, float] = (0.9, 0.999)
@@ -82,7 +68,6 @@ class Adam(Stateful):
     _second: Floats | None = kept(None)
 
     def step(self, gradient: Floats) -> Floats:
-        """The update for this gradient."""
         b1, b2 = self.betas
         first = np.zeros_like(gradient) if self._first is None else self._first
         second = np.zeros_like(gradient) if self._second is None else self._second
@@ -95,12 +80,7 @@ class Adam(Stateful):
 
 
 def draw(table: Floats, rng: Rng) -> Arch:
-    """One arch from decisions × options probabilities.
-
-    Example:
-        >>> draw(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0))
-        (1, 0)
-    """
+    """One arch from decisions × options probabilities."""
     below = rng.random((len(table), 1)) * table.sum(axis=1, keepdims=True) >= table.cumsum(axis=1)
     return tuple(below.sum(axis=1).tolist())
 
@@ -115,15 +95,7 @@ def draw_allowed(space: Choices, table: Floats, rng: Rng, feasible: Feasible | N
 
 
 def most_probable(probabilities: Sequence[Floats], accept: Callable[[Arch], bool], *, tries: int = 10_000) -> Arch:
-    """The accepted arch of the highest probability, by best-first search.
-
-    Raises:
-        InputError: Where none of the ``tries`` most probable archs is accepted.
-
-    Example:
-        >>> most_probable([np.array([0.6, 0.4]), np.array([0.9, 0.1])], lambda arch: arch != (0, 0))
-        (1, 0)
-    """
+    """The accepted arch of the highest probability, by best-first search."""
     orders = [np.argsort(-p, kind="stable").tolist() for p in probabilities]
     logs = [np.log(np.maximum(np.sort(p)[::-1], 1e-300)).tolist() for p in probabilities]
     start = (0,) * len(orders)
@@ -149,11 +121,6 @@ def derived(space: Choices, probabilities: Sequence[Floats], feasible: Feasible 
 
     Where few archs are valid and the policy is still nearly uniform, best-first search meets none of them; then it is
     the most probable of some uniform draws, always the same ones.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> derived(NasBench201(), [np.array([0.1, 0.2, 0.4, 0.2, 0.1])] * 6, None)
-        (2, 2, 2, 2, 2, 2)
     """
     try:
         return most_probable(probabilities, lambda arch: allowed(space, arch, feasible), tries=2000)
@@ -179,9 +146,7 @@ class Reward(Stateful):
     NaN counts as the worst value of its column so far; where a column has no value yet, the reward is NaN (``value``)
     or that column's share is 0 (``change``).
 
-    Args:
-        kind: Which of the two.
-        window: Take max and min over this many last values; None for all of them, as in the paper (its program: 10).
+    Max and min are over the ``window`` last values; None for all of them, as in the paper (its program: 10).
 
     Example:
         >>> reward = Reward("change")
@@ -201,7 +166,6 @@ class Reward(Stateful):
             raise InputError(f"window={self.window} was given; expected at least 2, or None for the whole history")
 
     def __call__(self, row: Sequence[float]) -> float:
-        """The reward of the next told row."""
         if self.kind == "value" and len(row) != 1:
             raise InputError(f"the reward is one value and {len(row)} columns were told: choose reward='change'")
         filled = self._filled(row)

@@ -33,19 +33,9 @@ class Prune(Searcher):
     here the gain has the sign of the improvement. An option without a value is closed last. An option is not closed
     when the region would then hold no valid and feasible arch that could be found. Only that search is random.
 
-    Args:
-        number: Options closed per decision and round (TE-NAS: 1 on NAS-Bench-201, 3 on DARTS for CIFAR-10, 2 for
-            ImageNet).
-        first: Options that are closed before the first round wherever others remain.
-        decimals: Gains are rounded to this many decimals, so that noise does not order them.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Prune(NasBench201())
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(sum(map(max, p.candidate))) for p in proposals]))
-        >>> searcher.best(), searcher.rounds
-        ((4, 4, 4, 4, 4, 4), 3)
+    TE-NAS closes a ``number`` of 1 option per decision and round on NAS-Bench-201, 3 on DARTS for CIFAR-10 and 2 for
+    ImageNet. Options called as in ``first`` are closed before the first round wherever others remain. Gains are rounded
+    to ``decimals``, so that noise does not order them.
     """
 
     columns = None
@@ -111,7 +101,6 @@ class Prune(Searcher):
         return [(place, option) for place, part in enumerate(self._region) if len(part) > 1 for option in sorted(part)]
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """The regions of this round that were not yet proposed."""
         regions = self._round()
         chosen = regions[self._issued : self._issued + room(limit, max(1, len(regions)))]
         self._issued += len(chosen)
@@ -142,7 +131,6 @@ class Prune(Searcher):
 
     @property
     def region(self) -> Region:
-        """What is still open."""
         return self._region
 
     def best(self) -> Arch:
@@ -151,12 +139,7 @@ class Prune(Searcher):
 
 
 def without(region: Region, place: int, option: int) -> Region:
-    """The region with one option closed.
-
-    Example:
-        >>> [sorted(part) for part in without((frozenset({0, 1}), frozenset({2})), 0, 1)]
-        [[0], [2]]
-    """
+    """The region with one option closed."""
     return (*region[:place], region[place] - {option}, *region[place + 1 :])
 
 
@@ -164,10 +147,6 @@ def gains(present: Floats, cuts: Floats, decimals: int = 3) -> Floats:
     """By what part of its present size each column rises when an option goes.
 
     A column whose present value is 0, infinite or missing is compared as it is.
-
-    Example:
-        >>> gains(np.array([-50.0, 100.0]), np.array([[-40.0, 90.0]])).tolist()
-        [[0.2, -0.1]]
     """
     usable = np.isfinite(present) & (present != 0)
     base = np.where(usable, present, 0.0)

@@ -21,12 +21,7 @@ from trainless.spaces.moves import Choices
 
 @dataclass(eq=False, kw_only=True)
 class PolicySearcher(Searcher):
-    """A searcher that knows a policy and moves it by rewards.
-
-    Args:
-        reward: ``value``, or ``change`` for several columns (TEG-NAS), see :class:`trainless.searchers.policy.Reward`.
-        window: Values over which a change is normalised; None for all.
-    """
+    """A searcher that moves a policy by rewards; see :class:`.Reward` for ``reward`` and ``window``."""
 
     reward: RewardKind = "value"
     window: int | None = None
@@ -43,17 +38,14 @@ class PolicySearcher(Searcher):
 
     @final
     def _action(self, table: Floats) -> Arch:
-        """An arch drawn from the policy's table."""
         return draw_allowed(self.space, table, self._rng, self.feasible)
 
     @final
     def probabilities(self) -> list[Floats]:
-        """The policy, one vector per decision."""
         return self._policy.probabilities()
 
     @final
     def _likeliest(self) -> Arch:
-        """The feasible arch of the highest probability."""
         return derived(self.space, self.probabilities(), self.feasible)
 
 
@@ -72,24 +64,11 @@ class Reinforce(PolicySearcher):
     variation of it was evaluated, as in GradSign's algorithm 4. TEACUP's paper is followed, not its program (an LSTM
     controller with a replay buffer).
 
-    Args:
-        rate: Adam's learning rate η.
-        batch: Archs per iteration.
-        momentum: γ of the baseline.
-        debias: Divide the baseline by 1 − γ^t, as the programs do; the papers start it at 0 and leave it there.
-        iterations: Updates after which it ends; None for no end.
-        patience: Iterations without a gain of ``watch`` after which it ends; None for no such end.
-        watch: ``reward`` (the mean of an iteration rises) or ``entropy`` (of the policy, falls).
-        derive: What is best: the arch of the highest probability (``policy``) or the best told (``history``).
-        vary: Evaluate a variation of the action in its place.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Reinforce(NasBench201(), seed=0, iterations=150, derive="policy")
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(p.arch.count(3)) for p in proposals]))
-        >>> searcher.best()
-        (3, 3, 3, 3, 3, 3)
+    With ``debias`` the baseline is divided by 1 − γ^t, as in the programs; the papers start it at 0 and leave it there.
+    It ends after ``iterations``, or ``patience`` of them without a gain of ``watch``: ``reward`` (the mean of an
+    iteration rises) or ``entropy`` (of the policy, falls). ``derive`` says what is best: the arch of the highest
+    probability (``policy``) or the best told (``history``). ``vary`` has a variation of the action evaluated in its
+    place.
     """
 
     rate: float = 0.5
@@ -123,7 +102,6 @@ class Reinforce(PolicySearcher):
         self.columns = 1 if self.derive == "history" or self.reward == "value" else None
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """Archs drawn from the policy as it is now."""
         wanted = room(limit, self.batch)
         if self.iterations is not None:
             wanted = min(wanted, self.batch * self.iterations - self._issued)
@@ -181,7 +159,6 @@ class Reinforce(PolicySearcher):
             self._over |= self._patience.over(self._policy.entropy() if self.watch == "entropy" else mean)
 
     def best(self) -> Arch:
-        """The most probable feasible arch, or the best told."""
         return self._best.arch if self.derive == "history" else self._likeliest()
 
 
@@ -215,19 +192,8 @@ class FpNas(PolicySearcher):
     supernet, which is a matter of how candidates are evaluated and not of this searcher. A candidate without a reward
     has weight 0.
 
-    Args:
-        rate: η.
-        scale: λ, archs per nat of entropy.
-        iterations: Steps after which it ends; None for no end.
-        patience: Steps without a fall of the entropy after which it ends; None for no such end.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = FpNas(NasBench201(), seed=0, rate=0.5, reward="value", iterations=60)
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [3.0 * p.arch.count(3) for p in proposals]))
-        >>> searcher.best().count(3) > 3
-        True
+    ``rate`` is η, ``scale`` λ, archs per nat of entropy. It ends after so many ``iterations``, or ``patience`` of them
+    without a fall of the entropy; None for no such end.
     """
 
     reward: RewardKind = "change"
@@ -264,7 +230,6 @@ class FpNas(PolicySearcher):
         return [Proposal(self._action(table)) for _ in range(count)]
 
     def tell(self, told: Told) -> None:
-        """Collect a step's rewards, then move the policy."""
         for proposal, row in told.rows():
             self._waiting.append((proposal.arch, self._reward(row)))
             self._outstanding = max(0, self._outstanding - 1)
@@ -286,5 +251,4 @@ class FpNas(PolicySearcher):
             self._over |= self._patience.over(self._policy.entropy())
 
     def best(self) -> Arch:
-        """The feasible arch of the highest probability."""
         return self._likeliest()

@@ -75,17 +75,14 @@ class Told:
         return next(iter(self.columns.values()))
 
     def matrix(self) -> Floats:
-        """Proposals × columns."""
         if not self.columns:
             raise InputError("proposals were told without any column of values")
         return np.stack([np.asarray(column, dtype=np.float64) for column in self.columns.values()], axis=1)
 
     def values(self) -> list[tuple[Proposal, float]]:
-        """Each proposal with its value of the only column."""
         return list(zip(self.proposals, self.signal().tolist(), strict=True))
 
     def rows(self) -> list[tuple[Proposal, list[float]]]:
-        """Each proposal with its values of all columns."""
         return list(zip(self.proposals, self.matrix().tolist(), strict=True)) if len(self) else []
 
 
@@ -166,14 +163,7 @@ class Searcher(Stateful, ABC):
 
 @dataclass(eq=False)
 class Incumbent(Stateful):
-    """The best arch told so far; the first of equals stays, NaN is worse than any number.
-
-    Example:
-        >>> best = Incumbent()
-        >>> best.see((1,), math.nan); best.see((0,), 2.0); best.see((2,), 2.0)
-        >>> best.arch
-        (0,)
-    """
+    """The best arch told so far; the first of equals stays, NaN is worse than any number."""
 
     _arch: Arch | None = kept(None)
     value: float = kept(math.nan)
@@ -184,7 +174,6 @@ class Incumbent(Stateful):
         return told_first(self._arch)
 
     def see(self, arch: Arch, value: float) -> None:
-        """Take the arch where it is better."""
         if self._arch is None or value > self.value or (math.isnan(self.value) and not math.isnan(value)):
             self._arch, self.value = arch, value
 
@@ -205,7 +194,6 @@ class SignalSearcher(Searcher):
 
     @final
     def best(self) -> Arch:
-        """The best told."""
         return self._best.arch
 
 
@@ -226,12 +214,7 @@ def room(limit: int | None, natural: int) -> int:
 
 
 def reseeded(state: Json, seed: int) -> Json:
-    """The same state with other randomness from here on: how a child of a run is spawned (TEG-NAS, section 4.3).
-
-    Example:
-        >>> reseeded({"rng": {"state": 1}, "inner": {"best": 2}}, 0)["inner"]
-        {'best': 2}
-    """
+    """The same state with other randomness from here on: how a child of a run is spawned (TEG-NAS, section 4.3)."""
     if "events" in state:
         raise InputError("an Optuna searcher repeats its own history and cannot be forked: choose another searcher")
     child = dict(state)
@@ -259,22 +242,7 @@ def made(
 ) -> Searcher:
     """Make a searcher, or say which parameters it has and what each expects.
 
-    Args:
-        name: What the errors call it.
-        factory: Whatever makes it.
-        space: What to search.
-        parameters: Its parameters by name, from Python or as text.
-        seed: The source of randomness.
-        feasible: A limit that every proposal keeps.
-        proxy: What assists it.
-        remedy: How a missing proxy is given.
-
-    Example:
-        >>> from trainless.searchers.simple import Random
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> made("random", Random, NasBench201(), {"canonical": 3})
-        Traceback (most recent call last):
-        trainless.core.errors.InputError: random: canonical=3 was given; expected true or false, such as canonical=false
+    ``parameters`` are from Python or as text; errors call it ``name`` and give the ``remedy`` where a proxy is missing.
     """
     for own, where in (("seed", "--seed (seed=…)"), ("feasible", "the limits, such as --max-flops (constraints=…)")):
         if own in parameters:
@@ -299,13 +267,7 @@ def made(
 
 
 def require_columns(name: str, searcher: Searcher, columns: list[str]) -> None:
-    """Raise InputError where a searcher cannot be told as many columns as there are.
-
-    Example:
-        >>> from trainless.searchers.simple import Random
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> require_columns("random", Random(NasBench201()), ["synflow"])
-    """
+    """Raise InputError where a searcher cannot be told as many columns as there are."""
     most = searcher.columns
     if most is None or most == len(columns):
         return

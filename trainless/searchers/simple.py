@@ -18,9 +18,7 @@ from trainless.spaces.moves import Choices, arch_at, neighbours, sample, size
 class Random(SignalSearcher):
     """Archs drawn independently and uniformly from the valid and feasible ones, with replacement; it never ends.
 
-    Args:
-        canonical: Draw uniformly over functions instead of archs.
-        draw: Another source of archs, such as the best of a pool (``trainless.searchers.assisted``).
+    ``canonical`` draws uniformly over functions instead of archs.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -61,14 +59,6 @@ class Exhaustive(SignalSearcher):
 
     A space that lists its own (NAS-Bench-101, whose first valid cell is the eight millionth) decides the order. Nothing
     here is random.
-
-    Args:
-        canonical: Leave out twins.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> [proposal.candidate for proposal in Exhaustive(NasBench201()).ask(2)]
-        [(0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 2)]
     """
 
     canonical: bool = True
@@ -85,7 +75,6 @@ class Exhaustive(SignalSearcher):
         return self._allows(arch) and not (self.canonical and self.space.canonical(arch) != arch)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """The next archs; none when the space is exhausted."""
         wanted = room(limit, 1)
         self._archs = self._archs or self._from(self._position)
         proposals: list[Proposal] = []
@@ -105,17 +94,7 @@ class Local(SignalSearcher):
 
     Neighbours that were told before are not proposed again.
 
-    Args:
-        restarts: New starts after local optima; None for no end.
-        draw: Where a start comes from; uniform sampling by default.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> searcher = Local(NasBench201(), restarts=0)
-        >>> while proposals := searcher.ask():
-        ...     searcher.tell(Told.of(proposals, [float(sum(p.arch)) for p in proposals]))
-        >>> searcher.best()
-        (4, 4, 4, 4, 4, 4)
+    It ends after so many ``restarts`` after local optima; None for no end.
     """
 
     restarts: int | None = None
@@ -137,7 +116,6 @@ class Local(SignalSearcher):
         self._queue = list(self._around)
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
-        """The neighbours that were not yet proposed, in random order."""
         if self._over:
             return []
         count = room(limit, max(1, len(self._queue)))

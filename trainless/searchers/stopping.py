@@ -20,15 +20,6 @@ class Patience(Stateful):
 
     The stopping rules of the papers are this one on different values: the mean reward (TEACUP, 30 iterations), the
     policy's entropy (TEG-NAS, "stops decreasing") and the population's diversity.
-
-    Args:
-        steps: How many steps without a new best end it; None for never.
-        falling: Whether lower is an improvement, as for entropy and diversity.
-
-    Example:
-        >>> patience = Patience(2)
-        >>> [patience.over(value) for value in (1.0, 2.0, 2.0, 1.5)]
-        [False, False, False, True]
     """
 
     steps: int | None
@@ -51,22 +42,12 @@ class Patience(Stateful):
 
 
 def entropy(probabilities: Sequence[Floats]) -> float:
-    """Entropy in nats of independent categorical choices: Σ_d −Σ_k p_dk log p_dk.
-
-    Example:
-        >>> round(entropy([np.full(5, 0.2)] * 6), 4) == round(6 * math.log(5), 4)
-        True
-    """
+    """Entropy in nats of independent categorical choices: Σ_d −Σ_k p_dk log p_dk."""
     return float(sum(-(p[p > 0] * np.log(p[p > 0])).sum() for p in probabilities))
 
 
 def diversity(archs: Sequence[Arch]) -> float:
-    """The mean over pairs of the number of decisions in which two members differ (TEG-NAS, section 5.2.2).
-
-    Example:
-        >>> round(diversity([(0, 0), (0, 1), (0, 1)]), 4)
-        0.6667
-    """
+    """The mean over pairs of the number of decisions in which two members differ (TEG-NAS, section 5.2.2)."""
     n = len(archs)
     if n < 2:
         return 0.0
@@ -87,26 +68,12 @@ class Spent:
     simulated: float = 0.0
 
     def plus(self, evaluations: int = 1, seconds: float = 0.0, simulated: float = 0.0) -> Spent:
-        """With more used up.
-
-        Example:
-            >>> Spent(3).plus(simulated=5.0)
-            Spent(evaluations=4, seconds=0.0, simulated=5.0)
-        """
         return Spent(self.evaluations + evaluations, self.seconds + seconds, self.simulated + simulated)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits on evaluations, on wall time in seconds and on simulated seconds; None is no limit.
-
-    Example:
-        >>> budget = Budget(evaluations=10)
-        >>> budget.allows(Spent(10)), budget.allows(Spent(11))
-        (True, False)
-        >>> budget.exhausted(Spent(10)), budget.left(Spent(4))
-        (True, 6)
-    """
+    """Limits on evaluations, on wall time in seconds and on simulated seconds; None is no limit."""
 
     evaluations: int | None = None
     seconds: float | None = None

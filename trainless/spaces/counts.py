@@ -14,14 +14,7 @@ from trainless.spaces.protocol import Counted, Counts, Space
 
 @dataclass
 class Tally:
-    """Parameters, multiply–accumulates and parameter tensors, layer by layer.
-
-    Example:
-        >>> tally = Tally()
-        >>> size = tally.conv(3, 8, 3, (32, 32), stride=2)
-        >>> size, tally.counts()
-        ((16, 16), Counts(params=216, flops=55296, layers=1))
-    """
+    """Parameters, multiply–accumulates and parameter tensors, layer by layer."""
 
     params: int = 0
     flops: int = 0
@@ -38,7 +31,7 @@ class Tally:
         groups: int = 1,
         bias: bool = False,
     ) -> tuple[int, ...]:
-        """Count a convolution with the padding of ``ops.conv``; returns its output's size."""
+        """Count a convolution with the padding of ``conv``; returns its output's size."""
         after = tuple((length - 1) // stride + 1 for length in size)
         weights = kernel ** len(after) * (inputs // groups) * outputs
         self.params += weights + outputs * bias
@@ -47,35 +40,24 @@ class Tally:
         return after
 
     def norm(self, channels: int) -> None:
-        """Count the scale and shift of a norm."""
         self.params += 2 * channels
         self.tensors += 2
 
     def linear(self, inputs: int, outputs: int, positions: int = 1, *, bias: bool = True) -> None:
-        """Count a linear layer that is applied at so many positions."""
         self.params += inputs * outputs + outputs * bias
         self.flops += inputs * outputs * positions
         self.tensors += 1 + bias
 
     def parameter(self, size: int) -> None:
-        """Count one learnt tensor that multiplies nothing."""
         self.params += size
         self.tensors += 1
 
     def counts(self) -> Counts:
-        """What was added up so far."""
         return Counts(self.params, self.flops, self.tensors)
 
 
 def counter(space: Space, task: Task) -> Callable[[Arch], Counts]:
-    """A fast function from archs to their counts, or an error where the space cannot tell.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> count = counter(NasBench201(), Task.noise((3, 32, 32), classes=10))
-        >>> count((3, 3, 3, 1, 3, 3)).layers
-        246
-    """
+    """A fast function from archs to their counts, or an error where the space cannot tell."""
     if not isinstance(space, Counted):
         raise InputError(f"{space.name} cannot count before it builds: leave out the limits on FLOPs and parameters")
     space.check(task)

@@ -72,11 +72,9 @@ class FunctionSpace:
         """Accept every task: the function says what it cannot take."""
 
     def chosen(self, arch: Arch) -> Chosen:
-        """The options that an arch stands for, in their own types."""
         return {name: options[option] for (name, options), option in zip(self.options, arch, strict=True)}
 
     def valid(self, arch: Arch) -> bool:
-        """Whether the options are there and the rule, where there is one, allows them."""
         if not has_options(self, arch):
             return False
         if self.rule is None:
@@ -88,7 +86,6 @@ class FunctionSpace:
         return arch
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """Call the function with the choices, and with the task where it takes one."""
         require_arch(self, arch)
         takes_task = len(inspect.signature(self.network.function).parameters) > 1
         chosen = self.chosen(arch)
@@ -103,7 +100,6 @@ class FunctionSpace:
         return net
 
     def parse(self, text: str) -> Arch:
-        """Read ``name=option,name=option``."""
         arch = parse_pairs(self.name, self.decisions, text)
         if self.rule is not None and not self.valid(arch):
             raise InputError(
@@ -112,7 +108,6 @@ class FunctionSpace:
         return arch
 
     def format(self, arch: Arch) -> str:
-        """Write ``name=option,name=option``."""
         require_arch(self, arch)
         return format_pairs(self.decisions, arch)
 
@@ -181,13 +176,7 @@ def space_from(
 def load(reference: str, **parameters: Any) -> Space:
     """Import the space that ``path/to/file.py:name`` or ``package.module:name`` names; this runs the user's code.
 
-    Args:
-        reference: A file or module, a colon and the name of a space in it, or of a function or class that makes one.
-        **parameters: What that function or class is called with.
-
-    Example:
-        >>> load("trainless.spaces.nb201:NasBench201").name
-        'nb201'
+    The name may be that of a space, or of a function or class that makes one of the parameters.
     """
     place, colon, name = reference.rpartition(":")
     if reference.endswith(".py"):
@@ -210,7 +199,6 @@ def load(reference: str, **parameters: Any) -> Space:
 
 
 def _called(make: Callable[..., Any], reference: str, parameters: Mapping[str, Any]) -> Any:
-    """What a user's function or class makes of the parameters."""
     needed = [
         each.name
         for each in inspect.signature(make).parameters.values()

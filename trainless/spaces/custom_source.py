@@ -26,17 +26,7 @@ _read: WeakKeyDictionary[ModuleType, tuple[ModuleSpec | None, bytes]] = WeakKeyD
 
 
 def digest(thing: Callable[..., Any]) -> str:
-    """The first digits of a SHA-256 of a function or class, the code that it depends on and the values that it holds.
-
-    Example:
-        >>> def of(width):
-        ...     def net(choices):
-        ...         return width
-        ...
-        ...     return net
-        >>> digest(of(16)) == digest(of(16)), digest(of(16)) == digest(of(32))
-        (True, False)
-    """
+    """The first digits of a SHA-256 of a function or class, the code it depends on and the values it holds."""
     parts = [thing.__qualname__, *sources(thing), repr(_held(thing))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGITS]
 
@@ -136,7 +126,6 @@ def _is_program(statement: ast.stmt) -> bool:
 
 
 def _root(path: Path, module: ModuleType) -> Path:
-    """The folder in which a file's imports are looked for: its own, or that which holds its package."""
     package = module.__package__ or ""
     return path.parents[len(package.split("."))] if package else path.parent
 

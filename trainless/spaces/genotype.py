@@ -30,13 +30,7 @@ class CellPlan:
 
 
 def plan(nodes: tuple[tuple[Slot, ...], ...], loose: bool) -> CellPlan:
-    """A plan whose output is made of all nodes, or of those that are not sure to be read by another one.
-
-    Example:
-        >>> plan((((("skip_connect", 0),), (("skip_connect", 1),)),
-        ...       ((("skip_connect", 2),), (("skip_connect", 1),))), loose=True).outputs
-        (3,)
-    """
+    """A plan whose output is made of all nodes, or of those that are not sure to be read by another one."""
     read: set[int] = set()
     for slot in itertools.chain(*nodes):
         sources = {source for _, source in slot}
@@ -52,10 +46,6 @@ def canonical_nodes(nodes: Nodes) -> Nodes:
     next layer's channels can be permuted. A pooling or skip of a state that is always zero is ``none``, and it does
     not matter what ``none`` reads. Nodes are ordered by depth, then by what they compute; orders of nodes that are
     alike in both are all tried and the smallest is taken.
-
-    Example:
-        >>> canonical_nodes(((("skip_connect", 1), ("none", 1)),))
-        ((('none', 0), ('skip_connect', 1)),)
     """
     nodes = _without_zeros(nodes)
     depths, labels = [0, 0], ["0", "1"]
@@ -107,25 +97,12 @@ class Genotype:
     reduce_concat: tuple[int, ...]
 
     def __str__(self) -> str:
-        """The usual notation.
-
-        Example:
-            >>> str(Genotype((("none", 0), ("skip_connect", 1)), (2,), (("none", 0), ("skip_connect", 1)), (2,)))
-            "Genotype(normal=[('none', 0), ('skip_connect', 1)], normal_concat=[2], \
-reduce=[('none', 0), ('skip_connect', 1)], reduce_concat=[2])"
-        """
         parts = (self.normal, self.normal_concat, self.reduce, self.reduce_concat)
         return f"Genotype({', '.join(f'{name}={list(part)!r}' for name, part in zip(_PARTS, parts, strict=True))})"
 
 
 def parse_genotype(text: str) -> Genotype:
-    """Read a genotype; lists may be tuples, and a concatenation may be a ``range``.
-
-    Example:
-        >>> text = "Genotype(normal=[('none', 0), ('none', 1)], normal_concat=range(2, 3), reduce=[], reduce_concat=[])"
-        >>> parse_genotype(text).normal_concat
-        (2,)
-    """
+    """Read a genotype; lists may be tuples, and a concatenation may be a ``range``."""
     parts = _keywords(text)
     return Genotype(
         _pairs("normal", parts["normal"]),

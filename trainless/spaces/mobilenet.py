@@ -33,7 +33,6 @@ class Stages:
 
     @property
     def halvings(self) -> int:
-        """How often the input is halved."""
         return (self.stem_stride, *self.strides).count(2)
 
 
@@ -71,12 +70,7 @@ _STEM, _LAST = "SuperConvK3BNRELU", "SuperConvK1BNRELU"
 
 
 def write_plan(plan: NetworkPlan) -> str:
-    """The string of a plan; the stem's inputs are written as 3, whatever the task has.
-
-    Example:
-        >>> write_plan(NetworkPlan(8, 2, (Group(3, 6, 8, 32, 2, 8, 1),), 2048))
-        'SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)SuperConvK1BNRELU(32,2048,1,1)'
-    """
+    """The string of a plan; the stem's inputs are written as 3, whatever the task has."""
     groups = "".join(
         f"SuperResIDWE{g.expansion}K{g.kernel}({g.inputs},{g.outputs},{g.stride},{g.bottleneck},{g.layers})"
         for g in plan.groups
@@ -86,14 +80,7 @@ def write_plan(plan: NetworkPlan) -> str:
 
 
 def read_plan(text: str, space: str) -> NetworkPlan:
-    """The plan of a string; each block has to take what the one before it gives.
-
-    Example:
-        >>> text = "SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)SuperConvK1BNRELU(32,64,1,1)"
-        >>> plan = read_plan(text, "demo")
-        >>> plan.groups[0].bottleneck, plan.last
-        (8, 64)
-    """
+    """The plan of a string; each block has to take what the one before it gives."""
     calls = _calls(text, space)
     shape = f"{_STEM}(…), blocks SuperResIDWE<expansion>K<kernel>(…) and {_LAST}(…)"
     for place, wanted in ((0, _STEM), (-1, _LAST)):
@@ -166,9 +153,8 @@ class MobileNet:
     to three, so that the number of decisions is fixed and every searcher can work on them. Batch norm has the
     published ε = 0.001.
 
-    Args:
-        max_layers: The most layers that all groups may have together.
-        small: Stem and first stage of stride 1, three stages, narrow: for 28×28, 32×32, signals and volumes.
+    ``max_layers`` is the most that all groups may have together. ``small`` has a stem and first stage of stride 1 and
+    three narrow stages, for 28×28, 32×32, signals and volumes.
 
     Example:
         >>> space = MobileNet()
@@ -205,11 +191,9 @@ class MobileNet:
         require_grid(self, task, 2**times, f", which halves them {times} times", remedy)
 
     def valid(self, arch: Arch) -> bool:
-        """Whether the options are there and all layers together within the limit."""
         return has_options(self, arch) and self.layers(arch) <= self.max_layers
 
     def layers(self, arch: Arch) -> int:
-        """The sum of the layers of all groups, which ``max_layers`` limits."""
         first = sum(arch[_PARTS :: 2 * _PARTS]) + len(arch[_PARTS :: 2 * _PARTS])
         return first + sum(arch[2 * _PARTS :: 2 * _PARTS])
 
@@ -248,7 +232,6 @@ class MobileNet:
         return count(self.plan(arch), task)
 
     def plan(self, arch: Arch) -> NetworkPlan:
-        """The layers that an arch stands for."""
         skeleton = self._skeleton
         inputs = stem = skeleton.stem[arch[0]]
         groups: list[Group] = []
@@ -322,7 +305,6 @@ class MobileNet:
             )
 
     def format(self, arch: Arch) -> str:
-        """PlainNet notation; the stem's inputs are written as 3, whatever the task has."""
         require_arch(self, arch)
         return write_plan(self.plan(arch))
 

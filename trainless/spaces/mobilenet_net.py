@@ -120,7 +120,6 @@ class InvertedResidual(nn.Module):
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """One step of ``(N, C, *spatial)``."""
         y: Tensor = self.relu(self.body(x) + self.shortcut(x))
         return y
 

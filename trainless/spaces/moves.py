@@ -2,6 +2,15 @@
 
 They need decisions, validity and the canonical form and nothing else, so a new space has them at once, and no
 network is ever built. Randomness comes from the generator that is passed in.
+
+Example:
+    >>> from trainless.spaces.nb201 import NasBench201
+    >>> space, rng = NasBench201(), np.random.default_rng(0)
+    >>> arch = sample(space, rng)
+    >>> len(neighbours(space, arch)), distance(arch, mutate(space, arch, rng)), cross(space, arch, arch, rng) == arch
+    (24, 1, True)
+    >>> sum(1 for _ in enumerate_archs(space)), arch_at(space, 7)
+    (15625, (0, 0, 0, 0, 1, 2))
 """
 
 from __future__ import annotations
@@ -38,9 +47,7 @@ class Choices(Protocol):
     """The part of a space that moves and searchers look at."""
 
     @property
-    def name(self) -> str:
-        """The registered name."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -78,24 +85,12 @@ def allowed(space: Choices, arch: Arch, feasible: Feasible | None = None) -> boo
 
 
 def size(space: Choices) -> int:
-    """How many archs the decisions span, valid or not.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> size(NasBench201())
-        15625
-    """
+    """How many archs the decisions span, valid or not."""
     return math.prod(len(decision) for decision in space.decisions)
 
 
 def arch_at(space: Choices, index: int) -> Arch:
-    """The arch at a position of the enumeration; the last decision runs fastest.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> arch_at(NasBench201(), 7)
-        (0, 0, 0, 0, 1, 2)
-    """
+    """The arch at a position of the enumeration; the last decision runs fastest."""
     options = []
     for decision in reversed(space.decisions):
         index, option = divmod(index, len(decision))
@@ -104,13 +99,7 @@ def arch_at(space: Choices, index: int) -> Arch:
 
 
 def enumerate_archs(space: Choices, *, canonical: bool = False, feasible: Feasible | None = None) -> Iterator[Arch]:
-    """Every valid and feasible arch in lexicographic order; with ``canonical`` one of each set of twins.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> sum(1 for _ in enumerate_archs(NasBench201()))
-        15625
-    """
+    """Every valid and feasible arch in lexicographic order; with ``canonical`` one of each set of twins."""
     for arch in itertools.product(*(range(len(decision)) for decision in space.decisions)):
         if allowed(space, arch, feasible) and not (canonical and space.canonical(arch) != arch):
             yield arch
@@ -140,11 +129,6 @@ def sample(
 
     Raises:
         InputError: Where nothing was found.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> len(sample(NasBench201(), np.random.default_rng(0)))
-        6
     """
     options = [sorted(part) for part in (whole(space.decisions) if region is None else region)]
     if not canonical:
@@ -224,13 +208,7 @@ def _nothing(space: Choices, tries: int, feasible: Feasible | None) -> InputErro
 
 
 def neighbours(space: Choices, arch: Arch, *, feasible: Feasible | None = None) -> list[Arch]:
-    """Every valid and feasible arch that differs in one decision.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> len(neighbours(NasBench201(), (0, 0, 0, 0, 0, 0)))
-        24
-    """
+    """Every valid and feasible arch that differs in one decision."""
     near = (
         (*arch[:place], option, *arch[place + 1 :])
         for place, decision in enumerate(space.decisions)
@@ -245,14 +223,6 @@ def mutate(space: Choices, arch: Arch, rng: Rng, *, edits: int = 1, feasible: Fe
 
     Where no such change is allowed, as can happen in a constrained space, one more decision is changed at a time
     until something is; the result always differs from ``arch``.
-
-    Raises:
-        InputError: Where no other arch was found.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> distance((0,) * 6, mutate(NasBench201(), (0,) * 6, np.random.default_rng(0)))
-        1
     """
     counts = [len(decision) for decision in space.decisions]
     places = [place for place, count in enumerate(counts) if count > 1]
@@ -269,7 +239,6 @@ def mutate(space: Choices, arch: Arch, rng: Rng, *, edits: int = 1, feasible: Fe
 
 
 def _edited(arch: Arch, rng: Rng, counts: list[int], places: list[int], edits: int) -> Arch:
-    """Other options at ``edits`` of the places."""
     single = edits == 1
     other = list(arch)
     for place in [places[int(rng.integers(len(places)))]] if single else rng.permutation(places)[:edits].tolist():
@@ -289,13 +258,7 @@ def _changed(arch: Arch, other: Arch) -> int:
 
 
 def cross(space: Choices, first: Arch, second: Arch, rng: Rng, *, feasible: Feasible | None = None) -> Arch:
-    """Take every decision from either parent with equal chance; ``first`` itself where 100 such mixes are not allowed.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> cross(NasBench201(), (1, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1), np.random.default_rng(0))
-        (1, 1, 1, 1, 1, 1)
-    """
+    """Take every decision from either parent with equal chance; ``first`` where 100 such mixes are not allowed."""
     for _ in range(100):
         mask = (rng.random(len(first)) < 0.5).tolist()
         child = tuple(a if take else b for a, b, take in zip(first, second, mask, strict=True))
@@ -305,12 +268,7 @@ def cross(space: Choices, first: Arch, second: Arch, rng: Rng, *, feasible: Feas
 
 
 def distance(first: Arch, second: Arch) -> int:
-    """The number of decisions in which two archs differ.
-
-    Example:
-        >>> distance((0, 1, 2), (0, 2, 1))
-        2
-    """
+    """The number of decisions in which two archs differ."""
     return sum(a != b for a, b in zip(first, second, strict=True))
 
 
@@ -322,10 +280,7 @@ COUNTED = 20_000
 class Extent:
     """Numbers of archs, None where nobody knows.
 
-    Attributes:
-        combinations: What the decisions span.
-        valid: Those that make a network.
-        different: Those that are left when twins count once, by the space's canonical form.
+    ``valid`` ones make a network; twins count once among those that are ``different``.
     """
 
     combinations: int
@@ -337,19 +292,11 @@ class Extent:
 class Sized(Protocol):
     """A space that knows its exact numbers without enumeration."""
 
-    def extent(self) -> Extent:
-        """Its numbers."""
-        ...
+    def extent(self) -> Extent: ...
 
 
 def extent(space: Choices) -> Extent:
-    """The numbers of a space: its own, or counted where it is small.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> extent(NasBench201())
-        Extent(combinations=15625, valid=15625, different=5653)
-    """
+    """The numbers of a space: its own, or counted where it is small."""
     if isinstance(space, Sized):
         return space.extent()
     if size(space) > COUNTED:

@@ -51,11 +51,6 @@ class NasBench101:
     convolution, tensors are added up before a vertex and concatenated at the output. The limit of nine edges
     holds for what is left without the vertices on no path from input to output, as in the benchmark.
 
-    Args:
-        channels: Width of the stem and of the first stack.
-        cells: Cells per stack.
-        stacks: Number of stacks.
-
     Example:
         >>> space = NasBench101()
         >>> arch = space.parse("0110/0001/0001/0000;input|maxpool3x3|conv1x1-bn-relu|output")
@@ -76,7 +71,6 @@ class NasBench101:
         require_grid(self, task, 2 ** (self.stacks - 1), f", which halves them {self.stacks - 1} times")
 
     def valid(self, arch: Arch) -> bool:
-        """Whether a path leads from input to output and at most nine edges lie on such paths."""
         if not has_options(self, arch):
             return False
         cell = pruned(_drawn(arch))
@@ -95,17 +89,11 @@ class NasBench101:
         return module_hash(_cell(self, arch))
 
     def unique(self, vertices: int = VERTICES) -> Iterator[Arch]:
-        """Every canonical arch of up to this many vertices, the smallest first.
-
-        Example:
-            >>> len(list(NasBench101().unique(vertices=3)))
-            7
-        """
+        """Every canonical arch of up to this many vertices, the smallest first."""
         for size in range(2, vertices + 1):
             yield from map(_arch, unique_cells(size))
 
     def extent(self) -> Extent:
-        """The benchmark's own number of different cells; how many ways to draw a valid one is not known."""
         return Extent(moves.size(self), None, 423_624)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
@@ -119,7 +107,6 @@ class NasBench101:
         return count(cell, task, self.channels, self.cells, self.stacks)
 
     def scaled(self, channels: int, cells: int) -> NasBench101:
-        """The same space at another width and number of cells per stack; five channels at least, one per vertex."""
         return NasBench101(max(channels, VERTICES - 2), cells, self.stacks)
 
     def parse(self, text: str) -> Arch:
@@ -160,7 +147,6 @@ class NasBench101:
 
 
 def _require_notation(rows: list[str], names: list[str]) -> None:
-    """Raise InputError where the matrix or the list of operations is malformed."""
     size = len(rows)
     if not 2 <= size <= VERTICES:
         raise InputError(f"nb101: {size} matrix rows were given; expected 2 to {VERTICES} joined by '/': {_EXAMPLE}")
@@ -265,15 +251,7 @@ def _operation(option: int, dims: int, channels: int) -> nn.Module:
 
 
 class CellNetwork(Network):
-    """Stem, stacks of one cell, global average and a linear classifier.
-
-    Args:
-        cell: The pruned cell.
-        task: What it takes and predicts.
-        channels: Width of the stem and of the first stack.
-        cells: Cells per stack.
-        stacks: Number of stacks.
-    """
+    """Stem, stacks of one cell, global average and a linear classifier."""
 
     def __init__(self, cell: Cell, task: Task, channels: int, cells: int, stacks: int) -> None:
         super().__init__()
@@ -295,7 +273,6 @@ class CellNetwork(Network):
         self.block_names = ("stem", *names)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits or values, ``(N, outputs)``."""
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -315,12 +292,7 @@ def _cell_convolutions(cell: Cell, inputs: int, outputs: int) -> Iterator[tuple[
 
 
 def count(cell: Cell, task: Task, channels: int, cells: int, stacks: int) -> Counts:
-    """Parameters, multiply–accumulates and parameter tensors of that network, from shapes alone.
-
-    Example:
-        >>> count(Cell(((), (0,)), ()), Task.noise((3, 32, 32)), channels=128, cells=3, stacks=3).params
-        882570
-    """
+    """Parameters, multiply–accumulates and parameter tensors of that network, from shapes alone."""
     dims, size = task.dims, list(task.input_shape[1:])
     inputs = outputs = channels
     rows = [(1, math.prod(size), (task.input_shape[0], outputs, 3))]

@@ -18,9 +18,7 @@ _INPUT, _OUTPUT = -1, -2
 class Cell:
     """A directed acyclic graph; vertex 0 is the input, the last vertex is the output.
 
-    Attributes:
-        parents: For every vertex, the vertices that it reads, ascending.
-        operations: Index into ``OPERATIONS`` for every vertex between input and output.
+    ``parents`` are the vertices that each reads, ascending; ``operations`` index ``OPERATIONS`` from vertex 1 on.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -28,22 +26,15 @@ class Cell:
 
     @property
     def vertices(self) -> int:
-        """Number of vertices, input and output included."""
         return len(self.parents)
 
     @property
     def edges(self) -> int:
-        """Number of edges."""
         return sum(map(len, self.parents))
 
 
 def pruned(cell: Cell) -> Cell | None:
-    """The cell without the vertices that lie on no path from input to output; None where there is no path.
-
-    Example:
-        >>> pruned(Cell(((), (0,), (), (1,)), (CONV3, POOL)))
-        Cell(parents=((), (0,), (1,)), operations=(0,))
-    """
+    """The cell without the vertices that lie on no path from input to output; None where there is no path."""
     last = cell.vertices - 1
     forward = {0}
     for vertex in range(1, last + 1):
@@ -122,12 +113,6 @@ def representative(cell: Cell) -> Cell:
 
     Vertices are ordered by depth, then by digest; the orders of vertices that are alike in both are all tried
     and the smallest graph is taken, so that two cells share a representative only if they are isomorphic.
-
-    Example:
-        >>> one = Cell(((), (0,), (0,), (1, 2)), (CONV3, POOL))
-        >>> other = Cell(((), (0,), (0,), (1, 2)), (POOL, CONV3))
-        >>> representative(one) == representative(other)
-        True
     """
     key = list(zip(_depths(cell), _vertex_digests(cell), strict=True))
     last = cell.vertices - 1
@@ -143,10 +128,6 @@ def vertex_channels(cell: Cell, outputs: int) -> tuple[int, ...]:
 
     The vertices that the output concatenates share its channels equally, the first ones taking one more where
     that does not come out even; every other vertex is as wide as the widest one that reads it.
-
-    Example:
-        >>> vertex_channels(Cell(((), (0,), (0,), (1,), (2, 3)), (CONV3, CONV3, CONV1)), 9)
-        (4, 5, 4)
     """
     last = cell.vertices - 1
     concatenated = [vertex for vertex in cell.parents[last] if vertex]
@@ -160,12 +141,7 @@ def vertex_channels(cell: Cell, outputs: int) -> tuple[int, ...]:
 
 
 def unique_cells(vertices: int) -> Iterator[Cell]:
-    """One representative of every cell that uses exactly this many vertices and at most nine edges.
-
-    Example:
-        >>> [sum(1 for _ in unique_cells(vertices)) for vertices in (2, 3)]
-        [1, 6]
-    """
+    """One representative of every cell that uses exactly this many vertices and at most nine edges."""
     middle = vertices - 2
     for parents in _connected_graphs(vertices):
         for operations in itertools.product(range(len(OPERATIONS)), repeat=middle):

@@ -85,10 +85,6 @@ class NasBench201:
     The network is the benchmark's: a 3×3 stem, ``cells`` cells at C, 2C and 4C channels with residual
     reductions between them, batch norm, ReLU, global average and a linear classifier.
 
-    Args:
-        channels: Width C of the first stage.
-        cells: Cells per stage N.
-
     Example:
         >>> space = NasBench201()
         >>> arch = space.parse("|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
@@ -213,12 +209,7 @@ def live_edges(arch: Arch) -> tuple[bool, ...]:
 
 
 def has_dead_edges(arch: Arch) -> bool:
-    """Whether an edge other than ``none`` is cut off from input or output; 9,445 archs have none such.
-
-    Example:
-        >>> has_dead_edges((3, 0, 0, 1, 0, 0)), has_dead_edges((3, 3, 3, 1, 3, 3))
-        (True, False)
-    """
+    """Whether an edge other than ``none`` is cut off from input or output; 9,445 archs have none such."""
     return any(option != NONE and not live for option, live in zip(arch, live_edges(arch), strict=True))
 
 

@@ -19,13 +19,7 @@ from trainless.spaces.sketch import Edge, Graph, Node
 
 @dataclass(frozen=True)
 class Family:
-    """What tells one cell space from another.
-
-    Attributes:
-        operations: The options of every pair.
-        nodes: Nodes of a cell; each adds up two pairs.
-        loose: Whether the output is made of the nodes that no other node reads, instead of all of them.
-    """
+    """What tells one cell space from another; ``loose`` ends, the nodes that no other reads, make its output."""
 
     operations: tuple[str, ...]
     nodes: int
@@ -81,18 +75,7 @@ class NdsSpace:
     only training uses, is left out. A pair is two decisions, the operation and the state that it reads; both pairs of
     a node may read the same state.
 
-    Args:
-        family: ``darts``, ``enas``, ``pnas``, ``nasnet`` or ``amoeba``.
-        channels: Width of a node of the first cells.
-        cells: Number of cells, reductions included.
-        skeleton: ``cifar`` (3×3 stem of 3·channels at full size) or ``imagenet`` (two-part stem at an eighth of it).
-
-    Example:
-        >>> space = NdsSpace("darts")
-        >>> len(space.decisions)
-        32
-        >>> space.decisions[0].name, space.decisions[1].name
-        ('normal.2.first.operation', 'normal.2.first.input')
+    ``skeleton`` is ``cifar`` (3×3 stem of 3·channels at full size) or ``imagenet`` (two-part stem at an eighth of it).
     """
 
     family: str
@@ -113,12 +96,10 @@ class NdsSpace:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """Operation and input of both pairs of every node, normal cell first."""
         return _decisions(self.family)
 
     @property
     def parts(self) -> tuple[int, int]:
-        """The decisions of the normal and of the reduction cell, whose canonical forms are independent."""
         half = len(self.decisions) // 2
         return half, half
 
@@ -127,7 +108,6 @@ class NdsSpace:
         require_grid(self, task, least, f" with the {self.skeleton} skeleton")
 
     def valid(self, arch: Arch) -> bool:
-        """Whether every option exists: all of them make a network."""
         return has_options(self, arch)
 
     def canonical(self, arch: Arch) -> Arch:
@@ -136,7 +116,6 @@ class NdsSpace:
         return self._arch(*(canonical_nodes(nodes) for nodes in self._nodes(arch)))
 
     def extent(self) -> Extent:
-        """All combinations are valid; how many are different is not known."""
         return Extent(size(self), size(self))
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
@@ -175,7 +154,6 @@ class NdsSpace:
         return replace(self, channels=channels, cells=3 * cells + 2)
 
     def parse(self, text: str) -> Arch:
-        """Read ``Genotype(normal=[…], normal_concat=[…], reduce=[…], reduce_concat=[…])``, without running it."""
         try:
             genotype = parse_genotype(text)
         except InputError as error:
@@ -185,7 +163,6 @@ class NdsSpace:
         return self._arch(normal, reduce)
 
     def format(self, arch: Arch) -> str:
-        """Write the usual notation, the pairs in the arch's own order."""
         require_arch(self, arch)
         normal, reduce = self._nodes(arch)
         return str(Genotype(sum(normal, ()), self._plan(normal).outputs, sum(reduce, ()), self._plan(reduce).outputs))
@@ -221,7 +198,6 @@ class NdsSpace:
         return Frame(normal, reduction, self.channels, self.cells, self.skeleton)
 
     def _checked(self, cell: str, pairs: tuple[OperationPair, ...], outputs: tuple[int, ...]) -> Nodes:
-        """The nodes of a cell, or an error that says which pair or concatenation is wrong."""
         family = FAMILIES[self.family]
         if len(pairs) != 2 * family.nodes:
             raise InputError(
@@ -273,12 +249,7 @@ def _graph(title: str, nodes: Nodes, cell: CellPlan) -> Graph:
 def cell_space(
     family: str, skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None
 ) -> NdsSpace:
-    """A cell space at the published width and depth of its skeleton where these are not given.
-
-    Example:
-        >>> cell_space("darts", "imagenet")
-        NdsSpace(family='darts', channels=48, cells=14, skeleton='imagenet')
-    """
+    """A cell space at the published width and depth of its skeleton where these are not given."""
     wide, deep = PUBLISHED.get(skeleton, (1, 1))
     return NdsSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
 

@@ -61,10 +61,6 @@ def operation(name: str, dims: int, channels: int, stride: int) -> nn.Module:
     ``sep_conv``: twice ReLU, depthwise and 1×1 convolution, norm; ``dil_conv``: the same once, with dilation 2;
     ``dil_sep_conv``: twice, with dilation 2; ``conv_3x1_1x3``: ReLU, one convolution along each axis, the last axis
     first, norm; ``skip_connect`` becomes a FactorizedReduce at stride 2.
-
-    Example:
-        >>> sum(p.numel() for p in operation("sep_conv_3x3", 2, 4, 1).parameters())
-        120
     """
     if name == "none":
         return Zero() if stride == 1 else _HalvedZero()
@@ -106,14 +102,7 @@ def _axial(dims: int, channels: int, kernel: int, stride: int) -> nn.Module:
 
 
 def tally_operation(tally: Tally, name: str, channels: int, stride: int, size: tuple[int, ...]) -> None:
-    """Add what ``operation`` costs on inputs of this size.
-
-    Example:
-        >>> tally = Tally()
-        >>> tally_operation(tally, "dil_conv_3x3", 4, 2, (8, 8))
-        >>> tally.counts()
-        Counts(params=60, flops=832, layers=4)
-    """
+    """Add what ``operation`` costs on inputs of this size."""
     if name == "skip_connect" and stride == 2:
         tally_reduce(tally, channels, channels, size)
     elif name in _PLAIN:
@@ -160,15 +149,7 @@ STEM_MULTIPLIER = 3
 
 @dataclass(frozen=True)
 class Frame:
-    """Everything around the cells.
-
-    Attributes:
-        normal: The cell that keeps the size.
-        reduction: The cell that halves it, after one and two thirds of the cells.
-        channels: Width of a node of the first cells.
-        cells: Number of cells, reductions included.
-        skeleton: A stem at full size (``cifar``), or one that divides the size by eight (``imagenet``).
-    """
+    """The two cells and everything around them."""
 
     normal: CellPlan
     reduction: CellPlan
@@ -278,7 +259,6 @@ class CellsNetwork(Network):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits or values, ``(N, outputs)``."""
         older = newer = self.stems[0](x)
         for stem in self.stems[1:]:
             newer = stem(newer)
@@ -301,7 +281,6 @@ class CellsAlone(nn.Module):
         self.classifier = nn.Linear(2 * len(reduction.outputs), 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Two numbers for every sample ``(1, *spatial)``."""
         features = torch.relu(self.norm(self.reduction(x, self.normal(x, x))))
         outputs: Tensor = self.classifier(self.pool(features).flatten(1))
         return outputs

@@ -94,21 +94,14 @@ class CellSupernet(CellSpace, Supernet, Protocol):
 class Network(nn.Module):
     """A network of a space: it names the modules between which information flows block by block.
 
-    Attributes:
-        block_names: Qualified module names, in forward order; AZ-NAS and MeCo look at their outputs.
+    AZ-NAS and MeCo look at the outputs of ``block_names``, which are in forward order.
     """
 
     block_names: tuple[str, ...] = ()
 
 
 def key(space: Space) -> str:
-    """Name and parameters as one string: what a stored score belongs to.
-
-    Example:
-        >>> from trainless.spaces import space
-        >>> key(space("nb201", channels=8))
-        'nb201(channels=8, cells=5)'
-    """
+    """Name and parameters as one string: what a stored score belongs to."""
     described: Any = space
     ours = type(space).__module__.partition(".")[0] == __name__.partition(".")[0]
     own = "" if ours else f"#{class_digest(type(space))}"
@@ -150,12 +143,7 @@ def require_grid(
 ) -> None:
     """Raise InputError where a task's inputs have no one to three axes in space, or are too small along one.
 
-    Args:
-        space: Who takes them.
-        task: The task.
-        least: How long every axis has to be.
-        reason: Why, as the end of the space's name.
-        remedy: What to do.
+    ``reason`` goes on after the space's name.
     """
     if not 1 <= task.dims <= 3 or task.vocabulary:
         raise InputError(
@@ -177,22 +165,12 @@ def require_least(space: Space, **least: int) -> None:
 
 
 def format_pairs(decisions: Sequence[Decision], arch: Arch) -> str:
-    """Write an arch as pairs.
-
-    Example:
-        >>> format_pairs([Decision("depth", ("2", "4")), Decision("width", ("8", "16"))], (1, 0))
-        'depth=4,width=8'
-    """
+    """Write an arch as pairs."""
     return ",".join(f"{d.name}={d.options[option]}" for d, option in zip(decisions, arch, strict=True))
 
 
 def parse_pairs(space: str, decisions: Sequence[Decision], text: str) -> Arch:
-    """Read pairs in any order; every decision has to be there once.
-
-    Example:
-        >>> parse_pairs("demo", [Decision("depth", ("2", "4")), Decision("width", ("8", "16"))], "width=8,depth=4")
-        (1, 0)
-    """
+    """Read pairs in any order; every decision has to be there once."""
     named = {decision.name: decision for decision in decisions}
     chosen: dict[str, int] = {}
     for part in text.strip().split(","):

@@ -52,11 +52,7 @@ class Recurrent:
     The published initialisation (uniform ± 1/√width, embedding ± 0.1) is left to the weights of a probe: layers
     start by PyTorch's rules, the shared embedding by those of the decoder. There is no dropout.
 
-    Args:
-        emsize: Width of the embedding and of the last layer.
-        nhid: Width of the other layers.
-        layers: Number of layers.
-        nodes: The most nodes of a cell.
+    ``emsize`` is the width of the embedding and of the last layer, ``nhid`` that of the others.
 
     Example:
         >>> space = Recurrent(emsize=8, nhid=12)
@@ -92,7 +88,6 @@ class Recurrent:
             )
 
     def valid(self, arch: Arch) -> bool:
-        """Whether the nodes that new states depend on keep the rules of the space."""
         return has_options(self, arch) and next(problems(self.cell(arch)), None) is None
 
     def canonical(self, arch: Arch) -> Arch:
@@ -154,7 +149,6 @@ class Recurrent:
         return self.encode(random_cell(rng, hidden, intermediate))
 
     def sketch(self, arch: Arch) -> tuple[Graph]:
-        """The cell's nodes and what they read, for drawing."""
         cell = self.cell(arch)
         names = node_names(cell)
         states = [source_name(source, names) for source in range(HIDDEN + len(cell.hidden))]
@@ -184,12 +178,7 @@ _ACTIVATION: dict[str, type[nn.Module]] = dict(zip(ACTIVATIONS, (nn.Tanh, nn.Sig
 
 
 def layer_sizes(emsize: int, nhid: int, layers: int) -> list[tuple[int, int]]:
-    """Inputs and hidden width of each layer: emsize → nhid → … → emsize.
-
-    Example:
-        >>> layer_sizes(400, 600, 3)
-        [(400, 600), (600, 600), (600, 400)]
-    """
+    """Inputs and hidden width of each layer: emsize → nhid → … → emsize."""
     widths = [emsize, *[nhid] * (layers - 1), emsize]
     return list(itertools.pairwise(widths))
 
@@ -254,7 +243,6 @@ class RecurrentLayer(nn.Module):
         self.nodes = nn.ModuleList(_module(step, inputs, width) for step in cell.steps)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The outputs ``(N, T, width)`` of a sequence ``(N, T, inputs)``."""
         states = [x.new_zeros(x.shape[0], self.width) for _ in self.cell.hidden]
         outputs = []
         for moment in x.unbind(1):
@@ -279,7 +267,6 @@ class LanguageModel(Network):
         self.block_names = ("embedding", *(f"layers.{index}" for index in range(len(sizes))))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits ``(N, T, vocabulary)`` of tokens ``(N, T)``."""
         x = self.embedding(tokens)
         for layer in self.layers:
             x = layer(x)

@@ -48,7 +48,6 @@ class RecurrentCell:
     hidden: tuple[int, ...]
 
     def live(self) -> tuple[int, ...]:
-        """The nodes that some new state depends on."""
         wanted = set(self.hidden)
         for node in range(len(self.steps) - 1, -1, -1):
             if node in wanted:
@@ -68,7 +67,6 @@ class RecurrentCell:
         return RecurrentCell(steps, tuple(place[node] for node in self.hidden))
 
     def pruned(self) -> RecurrentCell:
-        """The cell without the nodes that lead nowhere."""
         return self.reordered(self.live())
 
 
@@ -106,13 +104,7 @@ def problems(cell: RecurrentCell) -> Iterator[str]:
 
 
 def write_recipe(cell: RecurrentCell) -> str:
-    """The benchmark's JSON of a cell.
-
-    Example:
-        >>> tanh = RecurrentCell((RecipeNode("linear", (X, HIDDEN)), RecipeNode("activation_tanh", (NODES,))), (1,))
-        >>> write_recipe(tanh)[:53]
-        '{"node_0": {"op": "linear", "input": ["x", "h_prev_0"'
-    """
+    """The benchmark's JSON of a cell."""
     names = node_names(cell)
     recipe = {
         name: {"op": step.op, "input": [source_name(source, names) for source in step.inputs]}
@@ -122,13 +114,7 @@ def write_recipe(cell: RecurrentCell) -> str:
 
 
 def read_recipe(text: str) -> RecurrentCell:
-    """The cell of a recipe in JSON, with its nodes sorted so that sources come first; raises InputError.
-
-    Example:
-        >>> read_recipe('{"f": {"op": "linear", "input": ["x", "h_prev_0"]},'
-        ...             ' "h_new_0": {"op": "activation_tanh", "input": ["f"]}}').hidden
-        (1,)
-    """
+    """The cell of a recipe in JSON, with its nodes sorted so that sources come first; raises InputError."""
     try:
         recipe = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -288,16 +274,6 @@ def random_cell(rng: np.random.Generator, hidden: int = 2, intermediate: int = 7
     activation), a blend, a product or a sum (distinct inputs among states and nodes). Random distinct nodes
     become the new states and what they do not depend on is removed. A cell is kept where every input and state
     is used and no new state reads an old one directly.
-
-    Args:
-        rng: The source of randomness.
-        hidden: Number of hidden states, 1 to 3.
-        intermediate: Number of nodes beside the new states.
-
-    Example:
-        >>> cell = random_cell(np.random.default_rng(0), hidden=1, intermediate=4)
-        >>> len(cell.hidden), len(cell.steps) <= 6
-        (1, True)
     """
     if not 1 <= hidden <= MAX_HIDDEN or intermediate < 1:
         raise InputError(

@@ -47,11 +47,9 @@ class Sizes:
         return has_options(self, arch)
 
     def canonical(self, arch: Arch) -> Arch:
-        """The arch itself: no two are the same network."""
         return arch
 
     def extent(self) -> Extent:
-        """Every combination is a network of its own."""
         every = len(WIDTHS) ** len(LAYERS)
         return Extent(every, every, every)
 
@@ -77,7 +75,6 @@ class Sizes:
         return tally.counts()
 
     def parse(self, text: str) -> Arch:
-        """Read ``64:32:16:8:64``."""
         parts = text.strip().split(":")
         if len(parts) != len(LAYERS):
             raise InputError(f"nats-size: {text!r} has {len(parts)} widths; expected 5, such as 64:32:16:8:64")
@@ -87,12 +84,10 @@ class Sizes:
         return tuple(_DECISIONS[0].options.index(part) for part in parts)
 
     def format(self, arch: Arch) -> str:
-        """Write ``64:32:16:8:64``."""
         require_arch(self, arch)
         return ":".join(map(str, _widths(arch)))
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
-        """The five layers with their widths, for drawing."""
         layers = (Block(layer, f"{width} channels") for layer, width in zip(LAYERS, _widths(arch), strict=True))
         return (Chain("network", (Block("stem", "3×3 convolution"), *layers, Block("classifier"))),)
 

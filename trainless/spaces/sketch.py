@@ -43,13 +43,9 @@ class Edge:
 class Graph:
     """A cell: a directed graph without cycles.
 
-    Attributes:
-        title: What to write above it.
-        nodes: Its boxes.
-        edges: Its arrows.
-        absent: Edges that an operation such as ``none`` takes away: not drawn, yet part of the structure.
-        operations: All operations that cells of this space may have, in the order in which features name them; where
-            it is empty, :mod:`trainless.spaces.structure` looks at a few sketches.
+    ``absent`` edges, which an operation such as ``none`` takes away, are not drawn, yet part of the structure.
+    ``operations`` are all that cells of this space may have, in the order in which features name them; where it is
+    empty, :mod:`trainless.spaces.structure` looks at a few sketches.
     """
 
     title: str
@@ -96,17 +92,7 @@ def edge_cell(
 ) -> Graph:
     """A cell whose operations lie on its edges; node 0 is the input, the last one the output.
 
-    Args:
-        title: What to write above it.
-        edges: Pairs of source and target node.
-        labels: The operation of each edge.
-        hide: The operation that stands for no edge at all.
-        operations: All operations that there are, in the order in which features name them.
-
-    Example:
-        >>> graph = edge_cell("cell", [(0, 1), (0, 2), (1, 2)], ["conv", "none", "skip"], hide="none")
-        >>> [(edge.source, edge.target, edge.label) for edge in graph.edges]
-        [('0', '1', 'conv'), ('1', '2', 'skip')]
+    ``hide`` is the operation that stands for no edge at all.
     """
     last = max(target for _, target in edges)
     nodes = (Node("0", "input", "input"), *(Node(str(node), str(node), "state") for node in range(1, last)))

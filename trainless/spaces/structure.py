@@ -48,10 +48,6 @@ def features(space: Space, arch: Arch) -> dict[str, float]:
     A space without cells has the number of decisions of each kind that chose an option (``op_count_kernel=3``) and the
     mean of options that are numbers (``mean_kernel``).
 
-    Args:
-        space: Any space.
-        arch: One of its archs.
-
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
         >>> space = NasBench201()
@@ -73,17 +69,7 @@ def features(space: Space, arch: Arch) -> dict[str, float]:
 def cell_features(graph: Graph, operations: tuple[str, ...], prefix: str = "") -> dict[str, float]:
     """The features of one cell; see :func:`features`.
 
-    Args:
-        graph: The cell; an edge's label is its operation, and so is the label of a node whose role is ``operation``.
-        operations: The operations whose sets have features.
-        prefix: What the names begin with.
-
-    Example:
-        >>> from trainless.spaces.sketch import edge_cell
-        >>> cell = edge_cell("cell", [(0, 1), (0, 2), (1, 2)], ["conv", "skip", "conv"])
-        >>> found = cell_features(cell, ("conv", "skip"))
-        >>> found["min_path_len_conv"], found["min_path_len_conv+skip"], found["node_degree_conv_avg_in"]
-        (2.0, 1.0, 0.6666666666666666)
+    An edge's label is its operation, and so is the label of a node whose role is ``operation``.
     """
     return dict(zip(_names(operations, prefix), _values(graph, operations), strict=True))
 
@@ -111,14 +97,7 @@ def _operations_of(graph: Graph) -> list[str]:
 
 @functools.cache
 def subsets(operations: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The sets of operations that have features, the smaller ones first.
-
-    Example:
-        >>> subsets(("conv", "pool"))
-        (('conv',), ('pool',), ('conv', 'pool'))
-        >>> [len(subsets(tuple("abcdefghijklm"[:count]))) for count in (5, 8, 13)]
-        [31, 255, 92]
-    """
+    """The sets of operations that have features, the smaller ones first."""
     chosen: list[tuple[str, ...]] = []
     for size in range(1, len(operations) + 1):
         new = list(itertools.combinations(operations, size))
@@ -164,11 +143,8 @@ def _values(graph: Graph, operations: tuple[str, ...]) -> Iterator[float]:
 class _Shape:
     """A cell without the names of its operations; each operation has a place, edges first and then nodes.
 
-    Attributes:
-        steps: For every node in topological order: its number, its place and, for every edge that enters it, the
-            source and the place.
-        roles: What part each node plays.
-        edges: Number of edges, absent ones included.
+    ``steps`` are, for every node in topological order, its number, its place and, for every edge that enters it, the
+    source and the place. ``edges`` counts absent ones too.
     """
 
     steps: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]

@@ -47,8 +47,7 @@ class Transformer:
     Valid where the heads divide the width. Inputs whose size no patch divides are filled up with zeros at the end
     of each axis. There is no dropout.
 
-    Args:
-        patches: Edge lengths of the patches to choose from.
+    ``patches`` are the edge lengths to choose from.
 
     Example:
         >>> space = Transformer(patches=(8, 16))
@@ -67,11 +66,9 @@ class Transformer:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """Depth, width, heads, MLP ratio, patch and pooling."""
         return _decisions(self.patches)
 
     def check(self, task: Task) -> None:
-        """Raise InputError where a patch is larger than an input."""
         require_grid(self, task)
         if min(task.input_shape[1:]) < max(self.patches):
             raise InputError(
@@ -81,23 +78,20 @@ class Transformer:
             )
 
     def valid(self, arch: Arch) -> bool:
-        """Whether the heads divide the width."""
         if not has_options(self, arch):
             return False
         shape = self.shape(arch)
         return shape.width % shape.heads == 0
 
     def canonical(self, arch: Arch) -> Arch:
-        """The arch itself: no two are the same network."""
         return arch
 
     def shape(self, arch: Arch) -> Shape:
-        """The numbers that the options stand for."""
         depth, width, heads, ratio, patch, pool = arch
         return Shape(DEPTHS[depth], WIDTHS[width], HEADS[heads], RATIOS[ratio], self.patches[patch], POOLS[pool])
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        """The network, freshly initialised by PyTorch's own rules; positions and class token are N(0, 0.02²)."""
+        """Positions and class token are N(0, 0.02²), everything else is by PyTorch's own rules."""
         require_arch(self, arch)
         self.check(task)
         return VisionTransformer(self.shape(arch), task)
@@ -126,7 +120,6 @@ class Transformer:
         return tally.counts()
 
     def parse(self, text: str) -> Arch:
-        """Read ``depth=6,width=192,heads=3,ratio=4,patch=4,pool=class``."""
         arch = parse_pairs(self.name, self.decisions, text)
         shape = self.shape(arch)
         if not self.valid(arch):
@@ -134,7 +127,6 @@ class Transformer:
         return arch
 
     def format(self, arch: Arch) -> str:
-        """Write ``depth=6,width=192,heads=3,ratio=4,patch=4,pool=class``."""
         require_arch(self, arch)
         return format_pairs(self.decisions, arch)
 
@@ -183,7 +175,6 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mix the tokens of ``(N, T, width)``."""
         batch, tokens, width = x.shape
         q, k, v = self.qkv(x).view(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mixed = attend(q, k, v) if tokens <= _SHORT else F.scaled_dot_product_attention(q, k, v)
@@ -202,7 +193,6 @@ class TransformerBlock(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, ratio * width), nn.GELU(), nn.Linear(ratio * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """One step of ``(N, T, width)``."""
         x = x + self.attention(self.norm1(x))
         y: Tensor = x + self.mlp(self.norm2(x))
         return y

@@ -36,19 +36,8 @@ def assemble(
 ) -> Task:
     """Make a task of the parts that are given; those that are missing are cut off the training part.
 
-    Args:
-        name: What to call it.
-        given: The parts as read; at least ``"train"``.
-        reading: What the user forces.
-        names: The classes' names, where the file has them.
-        notes: What the loader has to say already.
-        source: How the inputs were read; where their channels are is added.
-
-    Example:
-        >>> x, y = np.arange(80.0).reshape(20, 4), np.arange(20) % 2
-        >>> made = assemble("mine", {"train": Samples(x, y)}, Reading())
-        >>> made.input_shape, made.target.kind, len(made.train), len(made.valid), len(made.test)
-        ((1, 4), 'binary', 12, 4, 4)
+    ``names`` are the classes' and ``notes`` what the loader has to say, where it knows; where the channels are is added
+    to ``source``.
     """
     said = list(notes)
     for part, samples in given.items():
@@ -156,18 +145,7 @@ def _normalisation(x: Array | Rows, notes: list[str]) -> tuple[tuple[float, ...]
 
 
 def from_arrays(arrays: Any, reading: Reading) -> Task:
-    """Make a task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists.
-
-    Args:
-        arrays: Inputs whose first axis counts the samples, their labels, and optionally who each came from.
-        reading: What the user forces.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(60, 32, 32, 3))
-        >>> made = from_arrays((x, np.arange(60) % 3), Reading())
-        >>> made.input_shape, made.dims, made.target.outputs
-        ((3, 32, 32), 2, 3)
-    """
+    """Make a task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists."""
     if not isinstance(arrays, (tuple, list)) or len(arrays) not in (2, 3):
         raise InputError(
             f"a task from {_describe(arrays)} was asked for; expected a registered name, a path,"
@@ -222,13 +200,7 @@ def require_finite(x: Array | Rows, part: str = "") -> None:
 
 
 def moments(x: Array | Rows, values: int = PIECE) -> tuple[Floats, Floats]:
-    """Mean and standard deviation per channel of ``(N, C, *spatial)``, merged piece by piece (Chan et al. 1979).
-
-    Example:
-        >>> mean, std = moments(np.array([[[1.0, 3.0]], [[5.0, 7.0]]]))
-        >>> mean, std.round(6)
-        (array([4.]), array([2.236068]))
-    """
+    """Mean and standard deviation per channel of ``(N, C, *spatial)``, merged piece by piece (Chan et al. 1979)."""
     count = 0
     mean, square = np.zeros(x.shape[1]), np.zeros(x.shape[1])
     axes = (0, *range(2, len(x.shape)))

@@ -13,16 +13,7 @@ from trainless.tasks.text import LEVELS, from_tokens, tokenise
 
 
 def digits(*, seed: int = 0) -> Task:
-    """1,797 handwritten digits of 8×8 pixels in 10 classes (UCI optical recognition, test part; scikit-learn).
-
-    Args:
-        seed: Of the split.
-
-    Example:
-        >>> made = digits()
-        >>> len(made.train) + len(made.valid) + len(made.test)
-        1797
-    """
+    """1,797 handwritten digits of 8×8 pixels in 10 classes (UCI optical recognition, test part; scikit-learn)."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -46,16 +37,8 @@ def ecg_sim(*, samples: int = 800, length: int = 256, noise: float = 0.1, seed: 
     minute, regular, with P waves. *Noise*: coloured noise and steps without beats. All have a wandering baseline,
     white noise, a random gain, and are rounded to a thousandth of the R peak as a converter would.
 
-    Args:
-        samples: Signals in all, the classes in turn.
-        length: Samples of one signal, at 50 per second.
-        noise: Deviation of the white noise, in R peaks.
-        seed: Of the signals and of the split.
-
-    Example:
-        >>> made = ecg_sim(samples=40)
-        >>> made.input_shape, made.target.names
-        ((1, 256), ('normal', 'fibrillation', 'tachycardia', 'noise'))
+    ``length`` is in samples, of which there are 50 per second, and ``noise`` the deviation of the white noise in R
+    peaks.
     """
     if samples < 12 or length < 64:
         raise InputError(f"samples={samples} and length={length} were given; expected at least 12 and 64")
@@ -114,16 +97,7 @@ def nodule_sim(*, samples: int = 400, size: int = 16, noise: float = 0.4, seed: 
     between half and fully bright. A volume without a nodule has one more vessel instead, so that brightness alone
     hardly tells. White noise is added and values are rounded to a thousandth.
 
-    Args:
-        samples: Volumes in all, the classes in turn.
-        size: Voxels along each axis.
-        noise: Deviation of the white noise; the brightest vessel is 1.
-        seed: Of the volumes and of the split.
-
-    Example:
-        >>> made = nodule_sim(samples=12, size=8)
-        >>> made.input_shape, made.target.kind
-        ((1, 8, 8, 8), 'binary')
+    The brightest vessel is 1.
     """
     if samples < 6 or size < 8:
         raise InputError(f"samples={samples} and size={size} were given; expected at least 6 and 8")
@@ -176,16 +150,7 @@ ADVERBS = ("slowly", "again", "today", "with care")
 def tiny_text(*, level: str = "words", length: int = 16, sentences: int = 2000, seed: int = 0) -> Task:
     """Sentences of a small grammar of our own, where verbs agree with subjects that may be far away.
 
-    Args:
-        level: ``words`` or ``characters``.
-        length: Tokens in one window.
-        sentences: How many.
-        seed: Of the sentences.
-
-    Example:
-        >>> made = tiny_text(sentences=200)
-        >>> made.target.kind, made.input_shape, made.vocabulary == made.target.outputs
-        ('tokens', (16,), True)
+    The ``level`` is ``words`` or ``characters``, ``length`` the tokens in one window.
     """
     if sentences < 1:
         raise InputError(f"sentences={sentences} was given; expected at least 1")
@@ -198,12 +163,7 @@ def tiny_text(*, level: str = "words", length: int = 16, sentences: int = 2000, 
 
 
 def corpus(sentences: int, seed: int) -> str:
-    """So many sentences, one per line.
-
-    Example:
-        >>> len(corpus(3, seed=0).splitlines())
-        3
-    """
+    """So many sentences, one per line."""
     random = np.random.default_rng(seed)
     return "\n".join(_sentence(random) for _ in range(sentences)) + "\n"
 

@@ -36,9 +36,6 @@ def cifar10(*, seed: int = 0) -> Task:
 
     Reads ``cifar10.npz`` or the official binary version; else the 4,000 lossless images of
     ``cifar10_subset.npz``, whose test images were JPEG and are left out: a test part is cut off instead.
-
-    Args:
-        seed: Of the split, for the parts that the file lacks.
     """
     folder = data_directory() / "cifar10"
     if (folder / BINARY).is_dir():
@@ -82,9 +79,7 @@ MEDMNIST_CLASSES = {
 def medmnist(name: str, *, label: str | int = "") -> Task:
     """A MedMNIST set (Yang et al. 2023, CC BY 4.0) with its own split.
 
-    Args:
-        name: The file's name without ``.npz``, such as ``breastmnist`` or ``bloodmnist_64``.
-        label: The column, for sets with several labels (``chestmnist``).
+    ``name`` is the file's without ``.npz``; ``label`` the column, for sets with several (``chestmnist``).
     """
     if not re.fullmatch(r"\w+", name):
         raise InputError(f"medmnist:{name} was given; expected a set's name such as medmnist:bloodmnist")
@@ -121,11 +116,6 @@ def cinc2017(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
 
     Records are split first, stratified by rhythm, and windows are cut afterwards, so that no record is in two
     parts. ``groups`` of each part hold the record's name.
-
-    Args:
-        length: Samples of one window.
-        stride: Samples from one window's start to the next.
-        seed: Of the split.
     """
     if length < 1 or stride < 1:
         raise InputError(f"length={length} and stride={stride} were given; expected at least 1")

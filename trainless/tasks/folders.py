@@ -27,10 +27,7 @@ File = tuple[Path, str]
 def from_images(folder: Path, reading: Reading, *, size: int | str | tuple[int, ...] = 0) -> Task:
     """A task from a folder with one sub-folder of images per class, or those in ``train``, ``val`` and ``test``.
 
-    Args:
-        folder: The folder.
-        reading: What the user forces.
-        size: Resize to this, height × width, where images differ.
+    Images that differ are resized to ``size``, height × width.
     """
     parts = _parts(folder)
     everything = [file for files in parts.values() for file in files]
@@ -107,10 +104,7 @@ def _common(files: Sequence[File], folder: Path, size: tuple[int, ...]) -> tuple
 def require_like(path: Path, mode: str, size: tuple[int, ...] = ()) -> None:
     """Raise InputError where an image cannot stand beside those that were read before.
 
-    Args:
-        path: The image.
-        mode: What the pixels of those became.
-        size: The size (height, width) that they all had; empty where they were resized.
+    Those had a ``mode`` and, unless they were resized, one ``size`` (height, width).
     """
     with _open(path) as image:
         deep, own = image.mode in DEEP, (image.height, image.width)
@@ -140,12 +134,8 @@ def from_nifti(
 ) -> Task:
     """A task from ``.nii`` or ``.nii.gz`` volumes and a CSV with the columns file, label and optionally group.
 
-    Args:
-        folder: Holds the table and, beside or below it, the volumes.
-        reading: What the user forces; ``label`` names the label's column.
-        table: The table's file name, where the folder has several.
-        group: The column that says who a volume came from; otherwise one called group, patient, subject or record.
-        size: Resample to this by linear interpolation, where volumes differ.
+    ``table`` is the table's file name, where the folder has several; ``group`` the column that says who a volume came
+    from, otherwise one called group, patient, subject or record. Volumes that differ are resampled to ``size``.
     """
     path = _table(folder, table)
     rows = read_table(path)
@@ -171,12 +161,7 @@ def has_volumes(folder: Path) -> bool:
 
 
 def is_volume(path: Path) -> bool:
-    """Whether a file is called as a NIfTI volume.
-
-    Example:
-        >>> is_volume(Path("a.nii.gz")), is_volume(Path("a.png"))
-        (True, False)
-    """
+    """Whether a file is called as a NIfTI volume."""
     return path.name.lower().endswith((".nii", ".nii.gz"))
 
 

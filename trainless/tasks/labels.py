@@ -44,14 +44,7 @@ def vector(y: Array, reading: Reading, notes: list[str]) -> Array:
 def encode(
     parts: Sequence[Array], reading: Reading, names: Sequence[str], notes: list[str]
 ) -> tuple[list[Array], Target]:
-    """Class indices 0…K−1 (or values) of all parts together, and the target.
-
-    Example:
-        >>> notes: list[str] = []
-        >>> codes, target = encode([np.array(["b", "a", "b", "a"])], Reading(), (), notes)
-        >>> codes[0].tolist(), target.names, notes
-        ([1, 0, 1, 0], ('a', 'b'), ["labels 'a', 'b' were mapped to 0…1 in this order"])
-    """
+    """Class indices 0…K−1 (or values) of all parts together, and the target."""
     y = np.concatenate(parts)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise InputError(f"{int((~np.isfinite(y)).sum())} labels are NaN or infinite: remove or correct those samples")

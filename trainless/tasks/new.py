@@ -35,13 +35,8 @@ class NewInputs:
 def read_new(path: Path, task: Task) -> NewInputs:
     """Read new inputs: arrays, or a file or folder of the kind that the task itself was read from.
 
-    Args:
-        path: An ``.npz`` or ``.npy``; a table, whose label may be there or not; an image, or a folder of images at any
-            depth; a NIfTI volume, or a folder of them.
-        task: What the inputs are for; its data need not be there.
-
-    Raises:
-        InputError: In one line what does not fit.
+    A table may have its label or not; folders of images or NIfTI volumes are read at any depth. The task's own data
+    need not be there.
     """
     source = task.source
     if not path.exists():
@@ -59,17 +54,7 @@ def read_new(path: Path, task: Task) -> NewInputs:
 
 
 def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
-    """Inputs as ``(N, C, *spatial)``: channels where they were, or else first, last or, where there is one, left out.
-
-    Args:
-        x: The inputs.
-        shape: ``(C, *spatial)``.
-        channels: Where the channels are in the data that the shape comes from, if that is known.
-
-    Example:
-        >>> as_inputs(np.zeros((5, 28, 28)), (1, 28, 28)).shape
-        (5, 1, 28, 28)
-    """
+    """Inputs as ``(N, C, *spatial)``: channels where they were, or else first, last or, of a single one, left out."""
     if x.dtype.kind not in "biuf":
         raise InputError(f"inputs are of type {x.dtype}; expected integers or floats")
     for place in (channels, "first", "none", "last"):

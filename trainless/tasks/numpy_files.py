@@ -82,11 +82,8 @@ def _require_room(path: Path) -> None:
 def from_npz(path: Path, reading: Reading) -> Task:
     """A task from an ``.npz`` file.
 
-    Args:
-        path: The file: ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally
-            ``groups``, or the same with ``_train``, ``_val`` and ``_test`` behind;
-            ``class_names`` may name the classes.
-        reading: What the user forces.
+    It has ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally ``groups``, or the same
+    with ``_train``, ``_val`` and ``_test`` behind; ``class_names`` may name the classes.
     """
     arrays = arrays_of(path)
     given = parts_of(arrays)
@@ -117,11 +114,8 @@ def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
 def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "") -> Task:
     """A task from an ``.npy`` file, which is mapped and never read as a whole.
 
-    Args:
-        path: Inputs whose first axis counts the samples; without ``labels`` a table whose last column is the label.
-        reading: What the user forces.
-        labels: An ``.npy`` file of labels, or a CSV with one column.
-        groups: The same for groups.
+    ``labels`` and ``groups`` are ``.npy`` files or one-column CSVs; without ``labels`` it is a table whose last column
+    is the label.
     """
     x = mapped(path)
     who = _column(Path(groups)) if groups else None

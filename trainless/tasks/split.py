@@ -17,10 +17,6 @@ def stratified(strata: Array, seed: int, fractions: Sequence[float] = FRACTIONS)
 
     A class with at least as many samples as there are parts is in every part; a smaller one is in the first
     part and then in the last ones.
-
-    Example:
-        >>> [len(part) for part in stratified(np.arange(100) % 2, seed=0)]
-        [68, 16, 16]
     """
     random = np.random.default_rng(seed)
     parts: list[list[Index]] = [[] for _ in fractions]
@@ -46,11 +42,6 @@ def grouped(strata: Array, groups: Array, seed: int, fractions: Sequence[float] 
 
     Groups are taken from the largest to the smallest (ties by seed); each goes where its classes are missing
     most, and every part gets at least one.
-
-    Example:
-        >>> groups = np.arange(80) // 4
-        >>> [len(np.unique(groups[part])) for part in grouped(np.arange(80) % 2, groups, seed=0)]
-        [14, 3, 3]
     """
     _, member = np.unique(groups, return_inverse=True)
     member = member.reshape(-1)

@@ -21,11 +21,9 @@ GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
 def from_csv(path: Path, reading: Reading, *, group: str = "") -> Task:
     """A task from a CSV file (``.tsv`` for tabs) whose first line names the columns.
 
-    Args:
-        path: One row per signal; all columns but the label and the group are its values in order.
-        reading: What the user forces; ``label`` names the label's column, otherwise the last one that is called
-            label, target, class or y.
-        group: The column that says who a signal came from; otherwise one called group, patient, subject or record.
+    All columns but the label and the group are a signal's values in order. The label's column is called label, target,
+    class or y unless ``reading.label`` names it; the group's is ``group``, or one called group, patient, subject or
+    record.
     """
     table = read_table(path)
     label = column(table, str(reading.label), LABELS, "label", path)

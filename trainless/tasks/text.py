@@ -25,12 +25,6 @@ def tokenise(text: str, level: str) -> list[str]:
     """Split text: ``words`` and punctuation, ``tokens`` between blanks (made already), or ``characters``.
 
     The ends of lines become ``<eos>``, except for characters.
-
-    Example:
-        >>> tokenise("The cat, too.", "words")
-        ['The', 'cat', ',', 'too', '.', '<eos>']
-        >>> tokenise("a <unk>", "tokens"), tokenise("a b", "characters")
-        (['a', '<unk>', '<eos>'], ['a', ' ', 'b'])
     """
     if level not in LEVELS:
         raise InputError(f"level={level!r} was given; expected one of {', '.join(LEVELS)}")
@@ -44,11 +38,9 @@ def tokenise(text: str, level: str) -> list[str]:
 def from_text(path: Path, *, level: str = "", length: int = 32, vocabulary: int = 0) -> Task:
     """A task from a text file, or from a folder with one file each for train, valid and test.
 
-    Args:
-        path: UTF-8 text; ``.tokens`` files hold tokens between blanks.
-        level: ``words``, ``tokens`` or ``characters``; by the file's ending otherwise.
-        length: Tokens in one window; windows follow each other without overlap.
-        vocabulary: Keep only so many of the most frequent tokens; 0 keeps all.
+    ``.tokens`` files hold tokens between blanks. The ``level`` is by the file's ending unless given; windows of
+    ``length`` tokens follow each other without overlap. A ``vocabulary`` keeps only so many of the most frequent
+    tokens.
     """
     files: dict[PartName, Path] = text_files(path) if path.is_dir() else {"train": path}
     level = level or ("tokens" if files["train"].suffix == ".tokens" else "words")
@@ -59,13 +51,7 @@ def from_text(path: Path, *, level: str = "", length: int = 32, vocabulary: int 
 def from_tokens(
     name: str, tokens: Mapping[PartName, Sequence[str]], *, length: int, vocabulary: int = 0, notes: Sequence[str] = ()
 ) -> Task:
-    """A task from tokens; those that training lacks become ``<unk>``, and missing parts are cut off training's end.
-
-    Example:
-        >>> made = from_tokens("abc", {"train": list("abc" * 30)}, length=4)
-        >>> made.vocabulary, made.input_shape, made.target.names, len(made.train)
-        (3, (4,), ('a', 'b', 'c'), 15)
-    """
+    """A task from tokens; those that training lacks become ``<unk>``, and missing parts are cut off training's end."""
     if length < 1:
         raise InputError(f"length={length} was given; expected at least 1 token per window")
     parts = _cut(tokens)
