@@ -14,9 +14,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trainless.bench.correlate import PEER_COLUMNS, beside_peers, board, columns_of_csv, columns_of_sweep, open_columns
+from trainless.bench.correlate import (
+    PEER_COLUMNS,
+    Judged,
+    beside_peers,
+    board,
+    columns_of_csv,
+    columns_of_sweep,
+    judge_proxy,
+    open_columns,
+)
 from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.judge_proxy import Judged, judge_proxy
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, places
 from trainless.bench.settings import JudgeSettings
 from trainless.bench.sheet import Interval, Share, Sheet, shown

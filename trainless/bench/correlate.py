@@ -1,26 +1,31 @@
-"""Any column of scores against a table: the statistics, both ways to count failures, and what is not covered."""
+"""Any column of scores, or a new proxy, against a table: statistics, both ways to count failures, what is missing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainless.bench.correlation import spearman
-from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, places, truth
+from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, described, places, truth
+from trainless.bench.settings import JudgeSettings
 from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
 from trainless.bench.tables import Table
 from trainless.bench.tables.peers import PEERS
 from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
+from trainless.core.files import write_atomic
 from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
 from trainless.runs.score_file import ScoreFile, read_scores
+from trainless.runs.settings import SweepSettings
+from trainless.runs.sweep import SweepProgress, sweep
+from trainless.scoring.request import proxy_in_file, select
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,14 +41,8 @@ def columns_of_csv(
     """Columns of a CSV file with one row per arch, found by its number in the table or by its notation.
 
     Several rows of an arch are its seeds where the file has a column ``seed``, and refused where it has none. A row
-    whose score is empty or not a number is a failure; an arch without a row was not asked for.
-
-    Args:
-        path: The file.
-        key: The column that names archs.
-        names: The columns of scores.
-        table: The table.
-        where: ``COLUMN=VALUE``: only the rows that have it.
+    whose score is empty or not a number is a failure; an arch without a row was not asked for. ``key`` is the column
+    that names archs, ``names`` those of scores; ``where`` is ``COLUMN=VALUE``: only the rows that have it.
     """
     import pandas as pd
 
@@ -137,16 +136,7 @@ def board(
     draws: int = 1000,
     notes: Sequence[str] = (),
 ) -> Sheet:
-    """A leaderboard: every column's statistics on the networks of a population that all columns were asked for.
-
-    Args:
-        columns: The scores by name.
-        accuracy: The truth, one value per row of the table.
-        within: The population.
-        title: What this is.
-        draws: Number of bootstrap draws.
-        notes: What else a reader has to know.
-    """
+    """A leaderboard: every column's statistics on the networks of a population that all columns were asked for."""
     chosen = np.logical_and.reduce([within, np.isfinite(accuracy), *(column.asked for column in columns.values())])
     if chosen.sum() < 2:
         raise InputError(
@@ -164,11 +154,12 @@ def board(
     covered = f"Judged on the {int(chosen.sum()):,} networks that every column has, of {int(within.sum()):,}"
     if chosen.sum() < within.sum():
         covered += " (those without a row play no part: give them an empty score to count them as failures)"
+    infinite = {name: int(np.isinf(column.values[:, chosen]).sum()) for name, column in columns.items()}
     about = (
         f"{covered}; {f'intervals are 95 % by {draws}' if draws else 'no'} bootstrap draws over networks and seeds.",
         "failures last: networks without a score are ranked last, and counted; out: they are left out, as most papers"
         " do. A column without failures has one row.",
-        *_infinite(columns, chosen),
+        *(f"{name}: {count:,} infinite scores count as failures." for name, count in infinite.items() if count),
         *_not_covered(rows, accuracy[chosen]),
         *_twins(columns.values(), chosen),
     )
@@ -176,22 +167,12 @@ def board(
 
 
 def _row(one: Evaluation) -> tuple[Value, ...]:
-    return (
-        *(one.name, one.failures, one.seeds, Share(one.scored, one.asked)),
-        *(_cell(one.statistics, name, one.seeds) for name in LISTED),
-    )
-
-
-def _cell(found: Mapping[str, Interval], name: str, seeds: int) -> Interval:
-    one, deviation = found[name], found.get(f"{name}_std")
-    std = None if deviation is None else deviation.value
-    return replace(one, std=std, seed_std=one.seed_std if seeds > 1 else None)
-
-
-def _infinite(columns: Mapping[str, ScoreColumn], chosen: Mask) -> tuple[str, ...]:
-    """Which columns have infinite scores."""
-    counts = {name: int(np.isinf(column.values[:, chosen]).sum()) for name, column in columns.items()}
-    return tuple(f"{name}: {count:,} infinite scores count as failures." for name, count in counts.items() if count)
+    found: list[Value] = [one.name, one.failures, one.seeds, Share(one.scored, one.asked)]
+    for name in LISTED:
+        own, deviation = one.statistics[name], one.statistics.get(f"{name}_std")
+        std = None if deviation is None else deviation.value
+        found.append(replace(own, std=std, seed_std=own.seed_std if one.seeds > 1 else None))
+    return tuple(found)
 
 
 def _twins(columns: Iterable[ScoreColumn], chosen: Mask) -> tuple[str, ...]:
@@ -209,25 +190,19 @@ def _twins(columns: Iterable[ScoreColumn], chosen: Mask) -> tuple[str, ...]:
 
 def _not_covered(rows: Sequence[Sequence[Value]], accuracy: Floats) -> tuple[str, ...]:
     """Which statistics have no value, and why."""
+    few = "there are fewer than {:,} networks"
     reasons = {
         "ndcg_1000": (accuracy.min() < 0 or accuracy.max() > 100, "the truth is not a percentage"),
-        **{
-            f"best_of_{count}": (len(accuracy) < count, f"there are fewer than {count:,} networks")
-            for count in (100, 1000)
-        },
+        **{f"best_of_{count}": (len(accuracy) < count, few.format(count)) for count in (100, 1000)},
     }
     told = []
     for place, name in enumerate(LISTED, len(rows[0]) - len(LISTED)):
-        empty = [str(row[0]) for row in rows if np.isnan(_number(row[place]))]
+        empty = [str(row[0]) for row in rows if isinstance(cell := row[place], Interval) and np.isnan(cell.value)]
         holds, reason = reasons.get(name, (False, ""))
         if empty:
             why = reason if holds else f"its networks are too few or all equal: {', '.join(dict.fromkeys(empty))}"
             told.append(f"{name} ({why})")
     return (f"Not covered: {'; '.join(told)}.",) if told else ()
-
-
-def _number(value: Value) -> float:
-    return value.value if isinstance(value, Interval) else np.nan
 
 
 def meanings() -> tuple[str, ...]:
@@ -270,3 +245,91 @@ def _agreement(proxy: str, task: str, theirs: Floats, ours: Floats, accuracy: Fl
     both = np.isfinite(theirs) & np.isfinite(ours) & np.isfinite(accuracy)
     found = ((theirs, accuracy), (ours, accuracy), (theirs, ours))
     return (proxy, task, int(both.sum()), *(float(spearman(sample_of(a[both], b[both]))[0]) for a, b in found))
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A leaderboard, the new proxy's name, and its scores and the truth for a picture."""
+
+    sheet: Sheet
+    name: str
+    column: ScoreColumn
+    accuracy: Floats
+    chosen: Mask
+
+
+def judge_proxy(
+    library: ScoreLibrary, settings: JudgeSettings, report: Callable[[SweepProgress], None] = lambda progress: None
+) -> Judged:
+    """Score a sample of a table's networks by a new proxy and rank it among the built-in ones.
+
+    Built-in scores are those stored for the table where there are any; else they are computed on the same sample.
+    Stored ones are of networks in full size: where the new proxy sees smaller ones, the sheet says so. A folder of a
+    sweep that is given again resumes it.
+    """
+    opened = library.table(settings.table)
+    mine = proxy_in_file(settings.proxy).name
+    within = library.population(settings.table, settings.population)
+    accuracy = truth(opened, settings.task, settings.metric)
+    if settings.sample < 10:
+        raise InputError(f"a sample of {settings.sample} was given; expected at least 10 networks")
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[: settings.sample]
+    others = [proxy.name for proxy in select(settings.against) if proxy.name != mine]
+    stored, note = _stored(library, settings.table, settings.rescore)
+    listed = Path(settings.out) / "archs.txt"
+    write_atomic(listed, "\n".join(opened.archs[row] for row in sorted(rows)))
+    asked = SweepSettings(
+        out=settings.out,
+        space=opened.space,
+        space_args=settings.space_args,
+        archs=str(listed),
+        proxies=",".join([settings.proxy, *([] if stored else others)]),
+        batch=settings.batch,
+        workers=settings.workers,
+        device=settings.device,
+    )
+    file = sweep(replace(asked, task=settings.inputs or asked.task), report)
+    computed = columns_of_sweep(file, [mine, *([] if stored else others)], opened)
+    known = stored or computed
+    columns = {mine: computed[mine], **{name: known[name] for name in others if name in known}}
+    chosen = np.zeros(len(opened), bool)
+    chosen[rows] = True
+    about = f"{settings.title}, {len(rows)} networks ({settings.population})"
+    title = f"{mine} among {len(columns) - 1} built-in proxies: {about}"
+    failed = [f"{count} networks have no {mine}: {reason}." for reason, count in file.failures(mine).items()]
+    stored_of = _sources(library, settings.table, list(columns)[1:]) if stored else []
+    told = [f"{mine}: {described(file)}.", *(f"{', '.join(held)}: {described(each)}." for each, held in stored_of)]
+    sheet = board(columns, accuracy, chosen, title=title, draws=settings.draws, notes=(note, *told, *failed[:5]))
+    sheet = replace(sheet, notes=(*_unlike(mine, file, [each for each, _ in stored_of]), *sheet.notes))
+    return Judged(sheet, mine, computed[mine], accuracy, chosen)
+
+
+def _stored(library: ScoreLibrary, table: str, rescore: bool) -> tuple[dict[str, ScoreColumn], str]:
+    """Stored scores by the built-in proxies, none where they are to be computed, and why."""
+    if rescore:
+        return {}, "Built-in scores were computed on the same networks and inputs."
+    try:
+        return stored_columns(library, table), "Built-in scores are the stored ones, computed as follows."
+    except Missing as missing:
+        return {}, f"Built-in scores were computed on the same networks and inputs ({missing})."
+
+
+def _sources(library: ScoreLibrary, table: str, names: Sequence[str]) -> list[tuple[ScoreFile, list[str]]]:
+    """The files that stored scores come from, each with the proxies that come from it."""
+    found: dict[int, tuple[ScoreFile, list[str]]] = {}
+    for name in names:
+        if (source := library.source(table, name)) is not None:
+            found.setdefault(id(source), (source, []))[1].append(name)
+    return list(found.values())
+
+
+def _unlike(mine: str, file: ScoreFile, stored: Sequence[ScoreFile]) -> tuple[str, ...]:
+    """A warning where the stored scores are of networks of another size than the new proxy's."""
+    here = file.settings.get("space")
+    others = dict.fromkeys(str(each.settings.get("space")) for each in stored if each.settings.get("space") != here)
+    if not others:
+        return ()
+    return (
+        f"NOT LIKE FOR LIKE: {mine} was scored on {here}, the built-in proxies on {', '.join(others)}, whose scores are"
+        " stored. --rescore scores them all on the same networks.",
+    )

@@ -74,13 +74,9 @@ def kendall(sample: Sample) -> AnyFloats:
 class _Blocks:
     """What the pairs of two orders are cut into; the same for all draws.
 
-    Attributes:
-        shape: Number of bins of scores and of truth.
-        members: The networks by their bins of scores, and within by their bins of truth.
-        starts: Where each pair of bins starts among the members.
-        by_score: The networks of each bin of scores, from and to in their order, with the sign of each pair: 1
-            concordant, −1 discordant, 0 neither.
-        by_truth: Those of each bin of truth, the pairs of ``by_score`` left out.
+    ``members`` are the networks by their bins of scores, and within by their bins of truth; ``starts`` is where each
+    pair of bins starts among them. ``by_score`` are the networks of each bin of scores, from and to in their order,
+    with the sign of each pair: 1 concordant, −1 discordant, 0 neither; ``by_truth`` leaves out the pairs of those.
     """
 
     shape: tuple[int, int]
@@ -260,12 +256,7 @@ def best_of(sample: Sample, count: int) -> tuple[AnyFloats, AnyFloats]:
 
 
 def _survival(most: int, count: int) -> AnyFloats:
-    """C(m, count) / C(most, count) for m from 0 to ``most``: of two m the ratio is that of none of the others drawn.
-
-    Example:
-        >>> _survival(4, 2) * 6
-        array([0., 0., 1., 3., 6.])
-    """
+    """C(m, count) / C(most, count) for m from 0 to ``most``: of two m the ratio is that of none of the others drawn."""
     sizes = np.arange(most, 0, -1)
     falling = np.cumprod(np.maximum(sizes - count, 0) / sizes)
     return np.concatenate([falling[::-1], [1.0]])

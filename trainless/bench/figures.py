@@ -60,14 +60,7 @@ def scatter(path: Path, scores: Floats, accuracy: Floats, *, name: str, truth: s
 def bars(
     path: Path, values: Mapping[str, tuple[float, float, float]], *, label: str, marked: Sequence[str] = ()
 ) -> Path:
-    """Values with their intervals, the highest first.
-
-    Args:
-        path: The file, ``.svg`` or ``.png``.
-        values: Name to value, low and high.
-        label: What they are.
-        marked: Names that are drawn in a strong colour.
-    """
+    """Values with their intervals (value, low, high), the highest first; marked names have a strong colour."""
     order = sorted(values, key=lambda name: np.nan_to_num(values[name][0], nan=-2.0))
     figure, axes = _axes(6.5, 0.24 * len(order) + 0.9)
     middle = [values[name][0] for name in order]
@@ -95,15 +88,7 @@ Band: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float]]
 
 
 def bands(path: Path, x: Sequence[float], panels: Mapping[str, Mapping[str, Band]], *, across: str, up: str) -> Path:
-    """Lines with shaded bands, one panel beside the other.
-
-    Args:
-        path: The file, ``.svg`` or ``.png``.
-        x: Where the lines have values.
-        panels: Title to line to its band; the same line has the same colour in every panel.
-        across: What the horizontal axis shows.
-        up: What the vertical axis shows.
-    """
+    """Lines with shaded bands, one panel beside the other; ``panels`` is title to line to its band."""
     figure, _ = _axes(4.2 * len(panels), 3.6)
     figure.clear()
     every = figure.subplots(1, len(panels), squeeze=False)[0]

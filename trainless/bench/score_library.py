@@ -38,13 +38,10 @@ def results_directory() -> Path:
 
 @dataclass(frozen=True, eq=False)
 class ScoreColumn:
-    """Scores of a table's networks.
+    """Scores of a table's networks: seeds × rows of the table, NaN where there is no score.
 
-    Args:
-        values: Seeds × rows of the table, NaN where there is no score.
-        asked: The rows that were to be scored: a NaN there is a failure, elsewhere it means nothing.
-        higher_is_better: The direction.
-        twins: The rows whose scores are a twin's; None where all are their own.
+    A NaN where a score was ``asked`` for is a failure, elsewhere it means nothing. ``twins`` are the rows whose scores
+    are a twin's.
     """
 
     values: Floats
@@ -58,12 +55,7 @@ class ScoreColumn:
 
 
 class Missing(Exception):
-    """The data that a figure needs does not exist here; the message says which.
-
-    Args:
-        message: What is missing, and where it is to be had.
-        brief: The same in a few words, for many places; the message where nothing is said.
-    """
+    """The data that a figure needs does not exist here; ``brief`` says which in a few words, for many places."""
 
     def __init__(self, message: str, brief: str = "") -> None:
         super().__init__(message)
@@ -71,11 +63,7 @@ class Missing(Exception):
 
 
 class ScoreLibrary:
-    """Tables and scores, each read once.
-
-    Args:
-        folder: Where the stored scores are, one ``TABLE.npz`` for each table; see ``results_directory``.
-    """
+    """Tables and scores, each read once; stored scores are ``TABLE.npz`` of ``results_directory`` or a folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or results_directory()
@@ -196,15 +184,12 @@ class ScoreLibrary:
         seeds = max(len(column.values) for column in columns)
         values = np.full((seeds, len(within)), np.nan)
         for seed in range(seeds):
-            values[seed, rows] = ranking(self._scores(table, ranking.proxies, seed, rows.tobytes(), file))
+            parts = [self._records(table, proxy, seed, rows.tobytes(), file) for proxy in ranking.proxies]
+            values[seed, rows] = ranking(Scores([record for part in parts for record in part]))
         return ScoreColumn(np.where(np.isneginf(values), np.nan, values), asked)
 
     def _column(self, table: str, proxy: str, file: str) -> ScoreColumn:
         return self.of_file(table, file, proxy) if file and proxy not in COUNTS else self.ours(table, proxy)
-
-    def _scores(self, table: str, proxies: Sequence[str], seed: int, rows: bytes, file: str) -> Scores:
-        parts = [self._records(table, proxy, seed, rows, file) for proxy in proxies]
-        return Scores([record for part in parts for record in part])
 
     @functools.cache  # noqa: B019
     def _records(self, table: str, proxy: str, seed: int, rows: bytes, file: str) -> list[Record]:
@@ -240,12 +225,7 @@ def column_of(file: ScoreFile, proxy: str, rows: npt.NDArray[np.intp], table: Ta
 
 
 def _once(rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Each place at the first row that has it alone.
-
-    Example:
-        >>> _once(np.array([4, -1, 4, 2]))
-        array([ 4, -1, -1,  2])
-    """
+    """Each place at the first row that has it alone: 4, −1, 4, 2 is 4, −1, −1, 2."""
     _, first = np.unique(rows, return_index=True)
     once = np.full_like(rows, -1)
     once[first] = rows[first]
@@ -279,11 +259,9 @@ def places(archs: Sequence[str], table: Table) -> npt.NDArray[np.intp]:
     known = {arch: place for place, arch in enumerate(archs)}
     found = np.full(len(table), -1, np.intp)
     for row, text in enumerate(table.archs):
-        place = known.get(text)
-        if place is None:
+        if (place := known.get(text)) is None:
             arch = rules.parse(text)
-            place = known.get(rules.format(arch))
-            if place is None:
+            if (place := known.get(rules.format(arch))) is None:
                 place = known.get(rules.format(rules.canonical(arch)), -1)
         found[row] = place
     return found

@@ -13,14 +13,9 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its interval.
+    """An estimate with its interval, NaN where it has none.
 
-    Args:
-        value: The estimate.
-        low: Where its interval begins; NaN where it has none.
-        high: Where it ends.
-        std: The deviation of what the estimate is the mean of; None where that has no meaning.
-        seed_std: The deviation of the estimate over seeds; None where there is one seed.
+    ``std`` is the deviation of what the estimate is the mean of, ``seed_std`` that of the estimate over seeds.
 
     Example:
         >>> Interval(0.9061, 0.9012, 0.9099).shown(), Interval(93.52, 93.4, 93.6, std=0.31).shown()
@@ -77,26 +72,11 @@ Value: TypeAlias = str | float | int | Interval | Share | None
 
 @dataclass(frozen=True)
 class Sheet:
-    """Named columns, rows, and what a reader has to know about them.
-
-    Args:
-        title: What this is.
-        columns: Their names.
-        rows: The values.
-        notes: What a reader has to know.
-        brief: The columns that matter most; none where all fit everywhere.
+    """Named columns, rows, and notes that a reader has to know; ``brief`` are the columns that matter most, if any.
 
     Example:
-        >>> sheet = Sheet("Two", ("name", "value"), (("a", 0.123456), ("b", None)), ("one is missing",))
-        >>> print(sheet.markdown())
-        **Two**
-        <BLANKLINE>
-        | name | value |
-        | --- | ---: |
-        | a | 0.123 |
-        | b | – |
-        <BLANKLINE>
-        one is missing
+        >>> Sheet("Two", ("name", "value"), (("a", 0.123456), ("b", None))).markdown().splitlines()[2:]
+        ['| name | value |', '| --- | ---: |', '| a | 0.123 |', '| b | – |']
     """
 
     title: str
@@ -109,7 +89,8 @@ class Sheet:
         """Only the columns that matter most, without intervals, for a narrow terminal; a note names the others."""
         kept = [place for place, name in enumerate(self.columns) if name in self.brief]
         left = [name for name in self.columns if name not in self.brief]
-        rows = tuple(tuple(_plain(row[place]) for place in kept) for row in self.rows)
+        cells = ((row[place] for place in kept) for row in self.rows)
+        rows = tuple(tuple(each.value if isinstance(each, Interval) else each for each in row) for row in cells)
         bare = any(isinstance(value, Interval) for row in self.rows for value in row)
         more = [*left, *(["the intervals"] if bare else [])]
         forms = f"{'--all, ' if bare else ''}--markdown, --csv and --json"
@@ -118,10 +99,9 @@ class Sheet:
 
     def unfolded(self) -> Sheet:
         """One line for each estimate of each row, with its interval and deviations."""
-        wide = [
-            place for place in range(len(self.columns)) if any(isinstance(row[place], Interval) for row in self.rows)
-        ]
-        heads = [place for place in range(len(self.columns)) if place not in wide]
+        every = range(len(self.columns))
+        wide = [place for place in every if any(isinstance(row[place], Interval) for row in self.rows)]
+        heads = [place for place in every if place not in wide]
         lines: list[tuple[Value, ...]] = []
         for row in self.rows:
             for nth, place in enumerate(wide):
@@ -172,10 +152,6 @@ class Sheet:
                 found |= value.parts(name) if isinstance(value, (Interval, Share)) else {name: value}
             rows.append({name: None if _missing(value) else value for name, value in found.items()})
         return rows
-
-
-def _plain(value: Value) -> Value:
-    return value.value if isinstance(value, Interval) else value
 
 
 def _estimate(value: Value) -> tuple[Value, ...]:

@@ -31,11 +31,6 @@ class Arena:
     """A table as a search sees it: each arch, its signal and the seconds one evaluation takes.
 
     On NAS-Bench-201 the signal is the 12-epoch validation accuracy and the cost 12/200 of the recorded training time.
-
-    Args:
-        archs: The rows.
-        signal: What the searcher is told, higher is better.
-        cost: Simulated seconds of one evaluation.
     """
 
     archs: Sequence[Arch]
@@ -122,19 +117,7 @@ def simulate(searcher: Searcher, arena: Arena, budget: Budget) -> SimulatedRun:
 def simulate_runs(
     make: Callable[[int], Searcher], arena: Arena, budget: Budget, runs: int, *, seed: int = 0
 ) -> list[SimulatedRun]:
-    """Independent runs; ``make`` gets a seed of its own for each.
-
-    Example:
-        >>> from trainless.searchers.simple import Random
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> from trainless.spaces.moves import enumerate_archs
-        >>> space = NasBench201()
-        >>> archs = list(enumerate_archs(space))
-        >>> arena = Arena(archs, np.arange(15625.0), np.ones(15625))
-        >>> traces = simulate_runs(lambda s: Random(space, seed=s), arena, Budget(evaluations=3), runs=2)
-        >>> [len(trace.rows) for trace in traces]
-        [3, 3]
-    """
+    """Independent runs; ``make`` gets a seed of its own for each."""
     seeds = np.random.SeedSequence(seed).generate_state(runs).tolist()
     return [simulate(make(one), arena, budget) for one in seeds]
 
@@ -192,10 +175,7 @@ ARCH_COLUMNS = ("arch", "candidate", "arch_str")
 def arena_of(table: Table, task: str, fidelity: int | None = None) -> Arena:
     """What a search on a table sees: the validation accuracy after few epochs, and the seconds they take.
 
-    Args:
-        table: The table.
-        task: The dataset that is searched on.
-        fidelity: Epochs; the fewest for which both accuracy and time are known when left out.
+    They are the fewest epochs for which both are known where no fidelity is given.
     """
     rules = space(table.space)
     common = [each for each in table.fidelities(task, "valid") if each in table.fidelities(task, "train_time")]
@@ -220,16 +200,8 @@ def bench_search(
 ) -> Worth:
     """Mean and deviation over runs of the chosen archs' final accuracies, by task and by validation and test.
 
-    Args:
-        table: The table.
-        task: The dataset that is searched on.
-        searcher: The search method's name.
-        budget: Simulated seconds, or evaluations.
-        runs: How many independent runs.
-        parameters: The searcher's parameters.
-        proxy: What assists a searcher that takes a proxy, higher is better.
-        fidelity: Epochs behind the signal and its cost; the fewest by default.
-        seed: The seed of all runs.
+    A ``proxy``, the higher the better, assists a searcher that takes one; ``fidelity`` is epochs behind the signal and
+    its cost, the fewest by default.
     """
     if runs < 1:
         raise InputError(f"runs={runs} was given; expected at least 1")
@@ -247,18 +219,11 @@ def bench_search(
         )
     require_columns(searcher, first, ["valid"])
     _require_whole(table, arena, rules)
-    report = {
-        f"{each}/{metric}": table.column(each, metric)
-        for each in table.tasks
-        for metric in ("valid", "test")
-        if metric in table.metrics(each)
-    }
-    found = summary(simulate_runs(make, arena, budget, runs, seed=seed), arena, report)
-    worth: Worth = {}
-    for name, numbers in found.items():
-        each, _, metric = name.rpartition("/")
-        worth.setdefault(each, {})[metric] = numbers
-    return {task: worth.pop(task), **worth}
+    traces, worth = simulate_runs(make, arena, budget, runs, seed=seed), Worth()
+    for each in (task, *table.tasks):
+        metrics = [metric for metric in ("valid", "test") if metric in table.metrics(each)]
+        worth[each] = summary(traces, arena, {metric: table.column(each, metric) for metric in metrics})
+    return worth
 
 
 def _require_whole(table: Table, arena: Arena, rules: Space) -> None:
@@ -278,12 +243,8 @@ def proxy_of_scores(path: Path, column: str, rules: Space) -> Callable[[Arch], f
 
     An arch that the file does not have gets its canonical twin's score, and NaN where that is missing too. A column of
     a registered proxy is turned so that higher is better; any other one is taken as it is, or turned where its name is
-    given with a leading minus.
-
-    Args:
-        path: CSV, compressed where its name ends in ``.gz``; also one that ``trainless score --csv`` or a run wrote.
-        column: The column's name.
-        rules: The space.
+    given with a leading minus. The file is CSV, compressed where its name ends in ``.gz``; also one that ``trainless
+    score --csv`` or a run wrote.
     """
     name = column.removeprefix("-")
     lower = name in proxies and not proxies[name].higher_is_better

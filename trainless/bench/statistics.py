@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -69,16 +69,10 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The statistics of one column of scores on one population.
+    """The statistics of one column of scores on one population; ``MEANINGS`` says what they are.
 
-    Attributes:
-        name: Whose scores these are.
-        failures: ``"last"``: networks without a score are ranked last, and counted; ``"out"``: they are left out.
-        population: Networks that should have been scored.
-        scored: How many scores there are; of ``population`` times ``seeds`` that were asked for.
-        seeds: Number of seeds.
-        draws: Number of bootstrap draws.
-        statistics: The estimates by name; ``MEANINGS`` says what they are.
+    ``failures`` are ``"last"`` where networks without a score are ranked last, and counted, ``"out"`` where they are
+    left out. There are ``scored`` scores of ``population`` times ``seeds`` that were asked for.
     """
 
     name: str
@@ -99,14 +93,6 @@ class Evaluation:
         """The share of the scores that there are."""
         return self.scored / self.asked
 
-    def to_row(self) -> dict[str, Any]:
-        """One flat row: the value and interval of every statistic."""
-        row: dict[str, Any] = {key: value for key, value in asdict(self).items() if key != "statistics"}
-        row["coverage"] = self.coverage
-        for name, estimate in self.statistics.items():
-            row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        return row
-
 
 def evaluate(
     scores: npt.ArrayLike,
@@ -122,16 +108,8 @@ def evaluate(
 
     The interval is the percentile bootstrap over networks: draw as many networks as there are, with replacement, and
     take the statistic again. With several seeds the draws are shared out among them, so that the interval holds both
-    sources of chance. A score that is not finite is a failure.
-
-    Args:
-        scores: One score per network, or seeds × networks.
-        accuracy: One true value per network, the higher the better; finite.
-        name: Whose scores these are.
-        higher_is_better: The direction of the scores.
-        draws: Number of bootstrap draws; 0 for no intervals.
-        level: Coverage of the interval.
-        seed: Seed of the draws; the same for all proxies, so that their draws are of the same networks.
+    sources of chance. A score that is not finite is a failure. Scores are one per network, or seeds × networks;
+    accuracies are finite, the higher the better. The same ``seed`` gives all proxies draws of the same networks.
 
     Example:
         >>> ours, papers = evaluate([1.0, 2.0, np.nan, 4.0], [60.0, 70.0, 90.0, 80.0], draws=0)
@@ -166,14 +144,7 @@ def evaluate_all(
 ) -> list[tuple[Evaluation, Evaluation]]:
     """``evaluate`` for many proxies on the same networks and the same draws, in the order given.
 
-    Args:
-        columns: Scores by the name of the proxy, each as ``evaluate`` takes them.
-        accuracy: One true value per network.
-        higher_is_better: The direction of each proxy; up where nothing is said.
-        draws: Number of bootstrap draws.
-        level: Coverage of the intervals.
-        seed: Seed of the draws.
-        workers: Threads; each needs about 200 MB for 15,625 networks.
+    Each of ``workers`` threads needs about 200 MB for 15,625 networks.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -21,13 +21,7 @@ from trainless.core.types import AnyFloats, Indices
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """An order with ties.
-
-    Attributes:
-        best_first: The indices of the networks, the best first.
-        starts: Where each group of equals starts in ``best_first``.
-        group: The group of each network, 0 for the best.
-    """
+    """An order with ties: networks, the best first, where each group of equals starts, and each network's group."""
 
     best_first: Indices
     starts: Indices
@@ -114,12 +108,7 @@ class WeightedOrder:
     def expected(self, chance: AnyFloats, values: AnyFloats) -> AnyFloats:
         """Σ chance · value of each draw, where one of a group's networks is taken, each as likely as the others.
 
-        Args:
-            chance: Of each of the first groups: groups × draws.
-            values: Kinds × networks.
-
-        Returns:
-            Kinds × draws.
+        The chance of each of the first groups (groups × draws) and values (kinds × networks) give kinds × draws.
         """
         members = self.order.first(len(chance))
         if not self.order.untied:

@@ -120,7 +120,7 @@ def _judged(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet, 
     """A new proxy: the sheet, its name, and scores and accuracies for a picture."""
     from tempfile import TemporaryDirectory
 
-    from trainless.bench.judge_proxy import judge_proxy
+    from trainless.bench.correlate import judge_proxy
     from trainless.cli.progress import Bars
 
     inputs = settings.inputs or _inputs(settings.task)

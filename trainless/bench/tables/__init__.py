@@ -33,9 +33,7 @@ def table(name: str) -> Table:
 def peer_scores(name: str, task: str = "cifar10") -> pd.DataFrame:
     """Scores that others published: one row per arch in the space's notation, one column per proxy.
 
-    Args:
-        name: Such as ``"epsilon"``; ``trainless.bench.tables.peers.PEERS`` has all.
-        task: The dataset whose scores are wanted.
+    Names are such as ``"epsilon"``; ``trainless.bench.tables.peers.PEERS`` has all.
     """
     from trainless.bench.tables.peers import load
 

@@ -34,14 +34,9 @@ _HEADER = ("genotype", "depth", "width", "val_acc", "params_m", "flops_m", "epoc
 
 
 def convert_nds(source: Path, destination: Path) -> Path:
-    """Write a table of one cell space of NDS, such as ``DARTS.json``.
+    """Write a table of one cell space of NDS, such as ``DARTS.json``; its accuracy is 100 less the last top-1 error.
 
-    Args:
-        source: The JSON file: a list of networks, or ``{"top": […], "mid": […]}``.
-        destination: The CSV file to write; its accuracy is 100 less the last top-1 error.
-
-    Returns:
-        The destination.
+    The source is a list of networks, or ``{"top": […], "mid": […]}``.
     """
     try:
         content = json.loads(source.read_text())

@@ -25,14 +25,7 @@ _ROWS = 1000
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of the data directory, and what to tell somebody who does not have it.
-
-    Args:
-        path: Where it is, relative to the data directory.
-        about: What it is.
-        origin: Where it comes from.
-        text: Names of the columns that are not numbers.
-    """
+    """One file of the data directory, what to tell somebody who does not have it, and its columns of text."""
 
     path: str
     about: str
@@ -40,11 +33,7 @@ class DataFile:
     text: tuple[str, ...] = ()
 
     def locate(self) -> Path:
-        """The verified file.
-
-        Raises:
-            InputError: It is missing, or is not the file whose checksum ``SHA256SUMS`` has.
-        """
+        """The verified file; raises InputError where it is missing, or not the one whose checksum is known."""
         folder = data_directory()
         file = folder / self.path
         if not file.is_file():
@@ -93,8 +82,7 @@ class FileColumns:
     text: dict[str, tuple[str, ...]]
 
     def __len__(self) -> int:
-        lengths = [len(values) for values in self.numbers.values()] + [len(values) for values in self.text.values()]
-        return max(lengths, default=0)
+        return max([*map(len, self.numbers.values()), *map(len, self.text.values())], default=0)
 
     def strings(self, name: str) -> tuple[str, ...]:
         """A column of text."""
@@ -112,12 +100,7 @@ class FileColumns:
 
 
 def read_columns(file: Path, text: Collection[str] = ()) -> FileColumns:
-    """Read a CSV file, compressed by gzip if its name ends in ``.gz``, a few rows at a time.
-
-    Args:
-        file: The file.
-        text: The columns that are text; all others are numbers.
-    """
+    """Read a CSV file, compressed by gzip if its name ends in ``.gz``; columns that are not ``text`` are numbers."""
     try:
         return _read_columns(file, text)
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:

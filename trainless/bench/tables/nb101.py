@@ -113,15 +113,11 @@ _METRICS = {1: "epoch", 2: "time", 3: "train", 4: "valid", 5: "test"}
 
 
 def convert_nasbench101(source: Path, destination: Path) -> Path:
-    """Write NAS-Bench-101's table from an official file.
+    """Write NAS-Bench-101's table, ``nb101/nb101_subset20001.csv.gz`` of the data directory, from an official file.
 
-    Args:
-        source: ``nasbench_full.tfrecord`` or ``nasbench_only108.tfrecord``; or ``.json`` / ``.jsonl`` with the same
-            rows ``[hash, epochs, adjacency, operations, metrics]``, as one list or one to a line.
-        destination: The file to write, ``nb101/nb101_subset20001.csv.gz`` of the data directory.
-
-    Returns:
-        The destination: accuracies in percent at the end of training, means over the repeats.
+    The source is ``nasbench_full.tfrecord`` or ``nasbench_only108.tfrecord``; or ``.json`` / ``.jsonl`` with the same
+    rows ``[hash, epochs, adjacency, operations, metrics]``, as one list or one to a line. Accuracies are in percent at
+    the end of training, means over the repeats.
     """
     cells: dict[str, tuple[str, str, dict[int, list[dict[str, float]]]]] = {}
     for row in _rows(source):

@@ -146,15 +146,10 @@ Row = dict[str, object]
 
 
 def convert_nats(source: Path, destination: Path) -> Path:
-    """Write NAS-Bench-201's table from an official release.
+    """Write NAS-Bench-201's table, ``nb201/nb201_all.csv.gz`` of the data directory, from an official release.
 
-    Args:
-        source: NATS-Bench's ``NATS-tss-*.pickle.pbz2``, the folder ``NATS-tss-*-simple`` with a file per arch, or
-            NAS-Bench-201's ``NAS-Bench-201-*.pth``.
-        destination: The file to write, ``nb201/nb201_all.csv.gz`` of the data directory.
-
-    Returns:
-        The destination. Accuracies are means over the seeds that the release has.
+    The source is NATS-Bench's ``NATS-tss-*.pickle.pbz2``, the folder ``NATS-tss-*-simple`` with a file per arch, or
+    NAS-Bench-201's ``NAS-Bench-201-*.pth``. Accuracies are means over the seeds that the release has.
     """
     by_index = {index: _row(index, arch, runs) for index, arch, runs in _archs(source)}
     rows = [by_index[index] for index in sorted(by_index)]
@@ -225,10 +220,8 @@ def _results(task: str, run: Any, epochs: int, valid: tuple[str, str], test: tup
     row: Row = {f"{task}_val_acc_{epochs}": mean_of(validation), f"{task}_test_acc_{epochs}": mean_of(testing)}
     if epochs != 200:
         return row
-    row |= {
-        f"{task}_val_acc_200_std": float(np.std(validation)) if validation else "",
-        f"{task}_val_nseeds": len(validation),
-    }
+    row[f"{task}_val_acc_200_std"] = float(np.std(validation)) if validation else ""
+    row[f"{task}_val_nseeds"] = len(validation)
     trials = _trials(run, valid[0])
     row[f"{task}_train_time_200_s"] = mean_of([sum(t["train_times"].values()) for t in trials if t.get("train_times")])
     row[f"{task}_latency_s"] = mean_of([float(np.mean(t["latency"])) for t in trials if t.get("latency")])

@@ -34,16 +34,11 @@ def own_notation(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The trained accuracies, times and costs of many archs.
+    """The trained accuracies, times and costs of many archs, in the space's own notation.
 
-    Args:
-        name: The registered name.
-        space: Name of the search space whose archs these are.
-        archs: The archs in the space's own notation, in the table's order.
-        groups: Loaders of columns by the keys they provide; a group is read when one of its columns is asked for.
-        keys: What an arch is found by; as a rule its notation without spaces.
-        key: Turns any notation of an arch, also one of a twin, into what it is found by.
-        numbers: Further names of archs, such as the numbers of their recipes.
+    ``groups`` are loaders of columns by the keys they provide, read when one of these is asked for. An arch is found by
+    one of ``keys``, as a rule its notation without spaces, or of ``numbers``; ``key`` turns any notation of an arch,
+    also one of a twin, into what it is found by.
 
     Example:
         >>> columns = {ColumnKey("toy", "test", 9): np.array([80.0, 90.0])}
@@ -93,10 +88,7 @@ class Table:
     def column(self, task: str, metric: str, fidelity: int | None = None) -> Floats:
         """One value per arch in the order of ``archs``, read-only, NaN where the benchmark has none.
 
-        Args:
-            task: The dataset.
-            metric: Such as ``"test"``.
-            fidelity: Epochs of training; the most that there are when left out.
+        The fidelity is epochs of training, the most that there are when left out.
         """
         known = self.fidelities(task, metric)
         if fidelity is None:
@@ -105,7 +97,13 @@ class Table:
             raise InputError(
                 f"table {self.name} has {metric} of {task} after {', '.join(map(str, known))} epochs, not {fidelity}"
             )
-        return self._column(ColumnKey(task, metric, fidelity))
+        key = ColumnKey(task, metric, fidelity)
+        if key not in self._loaded:
+            load = next(load for keys, load in self.groups.items() if key in keys)
+            for found, values in load().items():
+                values.setflags(write=False)
+                self._loaded[found] = values
+        return self._loaded[key]
 
     def query(self, arch: str | Arch, task: str, metric: str, fidelity: int | None = None) -> float:
         """One value of one arch, in any notation of it or as options."""
@@ -113,7 +111,12 @@ class Table:
 
     def index(self, arch: str | Arch) -> int:
         """The row of an arch."""
-        text = arch if isinstance(arch, str) else self._format(arch)
+        if isinstance(arch, str):
+            text = arch
+        else:
+            from trainless.spaces import space
+
+            text = space(self.space).format(arch)
         row = self._rows.get(own_notation(text))
         if row is None and (row := self._rows.get(self.key(text))) is None:
             raise InputError(
@@ -131,19 +134,6 @@ class Table:
         keys = self.keys or tuple(map(self.key, self.archs))
         notations = {own_notation(arch): row for row, arch in enumerate(self.archs)}
         return {**self.numbers, **notations, **{key: row for row, key in enumerate(keys)}}
-
-    def _column(self, key: ColumnKey) -> Floats:
-        if key not in self._loaded:
-            load = next(load for keys, load in self.groups.items() if key in keys)
-            for found, values in load().items():
-                values.setflags(write=False)
-                self._loaded[found] = values
-        return self._loaded[key]
-
-    def _format(self, arch: Arch) -> str:
-        from trainless.spaces import space
-
-        return space(self.space).format(arch)
 
 
 def everything(table: Table) -> Mask:

@@ -105,14 +105,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def load_plain(stream: BinaryIO, name: str) -> Any:
-    """Read the next pickle of a stream as plain data.
-
-    Args:
-        stream: An open binary stream.
-        name: What to call it in an error.
-
-    Raises:
-        InputError: The pickle is damaged or asks for anything but plain data.
+    """Read the next pickle of a stream as plain data; raises InputError where it asks for anything else.
 
     Example:
         >>> from io import BytesIO
