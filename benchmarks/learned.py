@@ -25,7 +25,7 @@ from trainless.bench.score_library import ScoreLibrary, column_of, places
 from trainless.bench.weighted_order import sample_of
 from trainless.core.scores import Record, Scores
 from trainless.rankings import Learned, Ranking, RankProduct, fit_forest, learn, ranking
-from trainless.rankings.acquisition import fit_warp, normal_scores, standardised
+from trainless.rankings.gaussian_process import fit_warp, normal_scores, standardised
 from trainless.rankings.ranking import upward
 from trainless.runs.score_file import read_scores
 from trainless.spaces.nb201 import NasBench201

@@ -31,7 +31,7 @@ from trainless.rankings import registry as rankings
 from trainless.rankings.products import Lexicographic
 from trainless.runs.score_file import read_scores
 from trainless.spaces import space
-from trainless.spaces.counts import counter
+from trainless.spaces.protocol import counter
 
 ROOT = Path(__file__).resolve().parents[1]
 Floats = npt.NDArray[np.float64]

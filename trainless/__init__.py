@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainless.core.lazy import lazy_exports
+from trainless.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from trainless.catalogue import list_proxies, list_rankings, list_searchers, list_spaces, list_tables, list_tasks

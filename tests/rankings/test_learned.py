@@ -12,8 +12,18 @@ from scipy.stats import norm, spearmanr
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.rankings import LogSum, Ranking, RankProduct, learn
-from trainless.rankings.acquisition import POWERS, Belief, believe, expected_improvement, fit_warp, normal_scores
-from trainless.rankings.gaussian_process import LEVEL, Kernel, Posterior, _Evidence
+from trainless.rankings.gaussian_process import (
+    LEVEL,
+    POWERS,
+    Belief,
+    Kernel,
+    Posterior,
+    _Evidence,
+    believe,
+    expected_improvement,
+    fit_warp,
+    normal_scores,
+)
 from trainless.runs.signals import signal_for
 from trainless.searchers import make
 from trainless.searchers.searcher import Told
@@ -88,7 +98,7 @@ def test_the_evidence_is_the_density_of_a_joint_normal() -> None:
 def test_a_warp_is_scipys_and_goes_back(power: float) -> None:
     from scipy.stats import yeojohnson
 
-    from trainless.rankings.acquisition import _power, _root
+    from trainless.rankings.gaussian_process import _power, _root
 
     values = np.linspace(-3, 2, 11)
     assert _power(values, power) == pytest.approx(yeojohnson(values, power))

@@ -20,10 +20,9 @@ from trainless.searchers.assisted import best_draw, best_mutation, best_neighbou
 from trainless.searchers.evolution import Evolution, HistoryEvolution, teg_evolution
 from trainless.searchers.hyperband import Density, Hyperband, brackets
 from trainless.searchers.pareto import Nsga2, fronts
-from trainless.searchers.pmbga import Pmbga
 from trainless.searchers.policy import Adam, Policy, Reward, draw, most_probable
 from trainless.searchers.prune import Prune
-from trainless.searchers.reinforce import FpNas, Reinforce, teacup_reinforce, teg_reinforce
+from trainless.searchers.reinforce import FpNas, Pmbga, Reinforce, teacup_reinforce, teg_reinforce
 from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget, Patience, Spent, diversity, entropy
 from trainless.spaces.moves import distance, neighbours

@@ -11,9 +11,9 @@ from tests.spaces.oracle import built_counts
 from trainless.core.arch import whole
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.task import Task
-from trainless.spaces.counts import Tally
 from trainless.spaces.nds import FAMILIES, NdsSpace
 from trainless.spaces.nds_net import FactorizedReduce, operation, tally_operation
+from trainless.spaces.ops import Tally
 
 NAMES = sorted(FAMILIES)
 OPERATIONS = sorted({name for family in FAMILIES.values() for name in family.operations})

@@ -23,8 +23,7 @@ from trainless.core.types import Floats, Mask
 from trainless.rankings import Ranking
 from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.spaces import space
-from trainless.spaces.counts import counter
-from trainless.spaces.protocol import Counted
+from trainless.spaces.protocol import Counted, counter
 
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")

@@ -140,7 +140,7 @@ class RankedOrder:
 
 
 def rank(name: str, scores: Scores) -> RankedOrder:
-    """RankedOrder the candidates of some scores by a ranking that is registered.
+    """Order the candidates of some scores by a ranking that is registered.
 
     Example:
         >>> from trainless.core.scores import Record, Scores

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trainless.core.registry import Registry
+from trainless.core.user_files import version_of
 from trainless.probe.points import Inputs, RealData, Uniform, Weights
 from trainless.probe.probe import Probe
 from trainless.proxies.options import SIGN, Options, parse_options, read_options, suffix
-from trainless.spaces.custom_source import version_of
 
 Function = Callable[..., float]
 

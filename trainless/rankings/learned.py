@@ -13,8 +13,7 @@ import numpy.typing as npt
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.core.types import Floats
-from trainless.rankings.acquisition import Belief, believe, normal_scores, standardised
-from trainless.rankings.gaussian_process import Posterior
+from trainless.rankings.gaussian_process import Belief, Posterior, believe, normal_scores, standardised
 from trainless.rankings.ranking import Ranking, column, upward
 
 

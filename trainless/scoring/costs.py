@@ -24,8 +24,7 @@ from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 from trainless.probe.record import run
 from trainless.proxies import registry
-from trainless.spaces.counts import counter
-from trainless.spaces.protocol import Counted, Counts, Space, key
+from trainless.spaces.protocol import Counted, Counts, Space, counter, key
 from trainless.store import Key, Result, Store
 
 

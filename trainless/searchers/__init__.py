@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from trainless.core.lazy import lazy_exports
+from trainless.core.exports import lazy_exports
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ for _name, _where in {
     "teg_reinforce": "reinforce:teg_reinforce",
     "teacup_reinforce": "reinforce:teacup_reinforce",
     "fpnas": "reinforce:FpNas",
-    "pmbga": "pmbga:Pmbga",
+    "pmbga": "reinforce:Pmbga",
     "prune": "prune:Prune",
     "hyperband": "hyperband:Hyperband",
     "bohb": "hyperband:Bohb",

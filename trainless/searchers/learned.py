@@ -13,8 +13,7 @@ import numpy as np
 from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
 from trainless.core.types import Floats
-from trainless.rankings.acquisition import believe, kernel_for, normal_scores, standardised
-from trainless.rankings.gaussian_process import Kernel
+from trainless.rankings.gaussian_process import Kernel, believe, kernel_for, normal_scores, standardised
 from trainless.searchers.searcher import SignalSearcher, Told, room
 from trainless.searchers.state import kept, lazy
 from trainless.spaces.moves import Choices, neighbours, sample

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
-from trainless.core.lazy import lazy_exports
+from trainless.core.exports import lazy_exports
 from trainless.core.parameters import parse_arguments, read
 from trainless.core.registry import Registry
 

@@ -19,8 +19,7 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.parameters import read
 from trainless.core.task import Task
-from trainless.core.user_files import PREFIX, load_file, load_module, module_name
-from trainless.spaces.custom_source import digest
+from trainless.core.user_files import PREFIX, digest, load_file, load_module, module_name
 from trainless.spaces.moves import has_options
 from trainless.spaces.protocol import Space, format_pairs, parse_pairs, require_arch
 

@@ -14,9 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainless.core.task import Task
-from trainless.spaces.counts import Tally
 from trainless.spaces.genotype import CellPlan, Slot
-from trainless.spaces.ops import CONV, GLOBAL, MAXIMUM, NORM, ReluConvNorm, Zero, average, conv
+from trainless.spaces.ops import CONV, GLOBAL, MAXIMUM, NORM, ReluConvNorm, Tally, Zero, average, conv
 from trainless.spaces.protocol import Counts, Network
 
 _SEPARABLE = {"sep_conv_3x3": (3, 1), "sep_conv_5x5": (5, 1), "sep_conv_7x7": (7, 1), "dil_sep_conv_3x3": (3, 2)}

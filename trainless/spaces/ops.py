@@ -1,13 +1,15 @@
-"""Building blocks in one, two and three dimensions."""
+"""Building blocks in one, two and three dimensions, and what they cost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainless.spaces.protocol import Network
+from trainless.spaces.protocol import Counts, Network
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
@@ -97,3 +99,47 @@ class BlockNetwork(Network):
             x = block(x)
         logits: Tensor = self.classifier(self.pool(self.last(x)).flatten(1))
         return logits
+
+
+@dataclass
+class Tally:
+    """Parameters, multiply–accumulates and parameter tensors, layer by layer."""
+
+    params: int = 0
+    flops: int = 0
+    tensors: int = 0
+
+    def conv(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        size: Sequence[int],
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> tuple[int, ...]:
+        """Count a convolution with the padding of ``conv``; returns its output's size."""
+        after = tuple((length - 1) // stride + 1 for length in size)
+        weights = kernel ** len(after) * (inputs // groups) * outputs
+        self.params += weights + outputs * bias
+        self.flops += weights * math.prod(after)
+        self.tensors += 1 + bias
+        return after
+
+    def norm(self, channels: int) -> None:
+        self.params += 2 * channels
+        self.tensors += 2
+
+    def linear(self, inputs: int, outputs: int, positions: int = 1, *, bias: bool = True) -> None:
+        self.params += inputs * outputs + outputs * bias
+        self.flops += inputs * outputs * positions
+        self.tensors += 1 + bias
+
+    def parameter(self, size: int) -> None:
+        self.params += size
+        self.tensors += 1
+
+    def counts(self) -> Counts:
+        return Counts(self.params, self.flops, self.tensors)

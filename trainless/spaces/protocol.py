@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +12,7 @@ from torch import nn
 from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.custom_source import class_digest
+from trainless.core.user_files import class_digest
 from trainless.spaces.moves import Choices
 
 
@@ -109,6 +109,15 @@ def key(space: Space) -> str:
         return f"{space.name}{own}"
     fields = [(field.name, getattr(space, field.name)) for field in dataclasses.fields(described) if field.init]
     return f"{space.name}({', '.join(f'{name}={value!r}' for name, value in fields)}){own}"
+
+
+def counter(space: Space, task: Task) -> Callable[[Arch], Counts]:
+    """A fast function from archs to their counts, or an error where the space cannot tell."""
+    if not isinstance(space, Counted):
+        raise InputError(f"{space.name} cannot count before it builds: leave out the limits on FLOPs and parameters")
+    space.check(task)
+    counts = space.counts
+    return lambda arch: counts(arch, task)
 
 
 def require_arch(space: Space, arch: Arch) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.counts import Tally
 from trainless.spaces.moves import has_options
+from trainless.spaces.ops import Tally
 from trainless.spaces.protocol import Counts, Network, require_arch, require_least
 from trainless.spaces.recurrent_recipe import (
     ACTIVATIONS,

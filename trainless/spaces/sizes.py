@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.counts import Tally
 from trainless.spaces.moves import Extent, has_options
-from trainless.spaces.ops import NORM, BlockNetwork, Reduction, ReluConvNorm, conv
+from trainless.spaces.ops import NORM, BlockNetwork, Reduction, ReluConvNorm, Tally, conv
 from trainless.spaces.protocol import Counts, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.counts import Tally
 from trainless.spaces.moves import has_options
-from trainless.spaces.ops import CONV
+from trainless.spaces.ops import CONV, Tally
 from trainless.spaces.protocol import Counts, Network, format_pairs, parse_pairs, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from trainless.core.deprecated import deprecated
+from trainless.core.exports import deprecated
 
 MARK = deprecated(since="0.2", removed_in="0.4", instead="new")
 
