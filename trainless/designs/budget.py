@@ -43,13 +43,7 @@ START = 4.0  # seconds that worker processes take to start
 
 @dataclass(frozen=True)
 class StepSeconds:
-    """Seconds that one thing takes on this machine, on one thread.
-
-    Args:
-        score: To score an architecture.
-        pruning: For a whole search by pruning; 0 where there is to be none.
-        epoch: To train an architecture for an epoch.
-    """
+    """Seconds on one thread here: to score an arch, for a whole pruning (0 for none), to train an arch for an epoch."""
 
     score: float
     pruning: float
@@ -59,10 +53,7 @@ class StepSeconds:
 def prunings(space: Space, *, number: int = 1, first: Sequence[str] = ()) -> int:
     """The number of regions that a search by pruning looks at, whatever it finds.
 
-    Args:
-        space: What is pruned.
-        number: Options that each decision loses in a round.
-        first: Options that are closed before.
+    Each decision loses so many options in a round; the ``first`` ones are closed before.
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
@@ -89,14 +80,7 @@ def pace_of(
 ) -> StepSeconds:
     """Measure the pace on a few random architectures of a space, on fewer where they are slow for the budget.
 
-    Args:
-        space: The space.
-        measure: What the searches measure.
-        task: The data as training sees them.
-        recipe: How members are trained.
-        settings: The device, the workers and the seed.
-        seconds: The budget.
-        prune: Whether to time a pruning too.
+    The task is the data as training sees them; to ``prune`` times a pruning too.
     """
     random = np.random.default_rng(settings.seed)
     archs = [sample(space, random) for _ in range(SAMPLED)]
@@ -162,13 +146,6 @@ def search_numbers(
 ) -> tuple[int, bool, float]:
     """Evaluations of each learning search, whether to prune too (in half the time at most), and the seconds of it all.
 
-    Args:
-        pace: This machine's.
-        seconds: What the searches may take.
-        searches: Runs of each method.
-        evaluations: The most.
-        workers: Processes.
-
     Example:
         >>> search_numbers(StepSeconds(0.1, 10.0, 1.0), 60.0, 1, 500, 1)
         (250, True, 60.0)
@@ -195,24 +172,13 @@ def training_numbers(
 ) -> tuple[int, int, int, float]:
     """Members, members of the baseline, epochs, and the seconds of it all.
 
-    Where the preset's numbers do not fit, members and epochs shrink alike: with room for B epochs in all, √(B·M/E) of
-    M members are trained for B over as many epochs, three members at least where that is possible at all; the baseline
-    shrinks as the members do.
-
-    Args:
-        epoch: Seconds of an epoch on one thread.
-        seconds: What training may take.
-        members: The most members.
-        baseline: The most members of the baseline.
-        epochs: The most epochs.
-        workers: Processes, each training one member at a time.
-        least_epochs: The fewest epochs.
+    Where the preset's numbers, which are given, do not fit, members and epochs shrink alike: with room for B epochs in
+    all, √(B·M/E) of M members are trained for B over as many epochs, three members at least where that is possible at
+    all; the baseline shrinks as the members do.
 
     Example:
-        >>> training_numbers(1.0, 1000.0, 5, 0, 60, 1)
-        (5, 0, 60, 300.0)
-        >>> training_numbers(1.0, 100.0, 5, 0, 60, 1)
-        (3, 0, 33, 99.0)
+        >>> training_numbers(1.0, 1000.0, 5, 0, 60, 1), training_numbers(1.0, 100.0, 5, 0, 60, 1)
+        ((5, 0, 60, 300.0), (3, 0, 33, 99.0))
     """
     slower = CROWDED * epoch if workers > 1 else epoch
     room = seconds - (START if workers > 1 else 0.0)
@@ -243,17 +209,8 @@ def plan_within(
 ) -> tuple[Space, StepSeconds, Numbers]:
     """The widest space at which everything that is wanted fits, or the thinnest with less of it.
 
-    Args:
-        seconds: What is left of the budget.
-        ladder: Spaces, the thinnest first.
-        measured: Measures the pace in a space.
-        settings: The most searches, evaluations and members, and the workers.
-        epochs: The most epochs.
-        least_epochs: The fewest epochs.
-        gone: What went by of the budget before.
-
-    Raises:
-        InputError: Not even the least fits.
+    The ladder has the thinnest space first; ``gone`` is what went by of the budget before. Where not even the least
+    fits, that is an InputError.
     """
     members, baseline, workers = settings.members, settings.baseline, settings.workers
     start = time.monotonic()
@@ -286,13 +243,6 @@ def plan_within(
 
 
 def least_epochs(task: Task, recipe: Recipe) -> int:
-    """The fewest epochs of a plan: five, or as few as make a hundred steps on large data.
-
-    Example:
-        >>> from trainless.learn.recipe import recipe
-        >>> from trainless.tasks import task
-        >>> least_epochs(task("digits"), recipe("default"))
-        5
-    """
+    """The fewest epochs of a plan: five, or as few as make a hundred steps on large data."""
     steps = math.ceil(len(task.part("train")) / recipe.batch)
     return max(1, min(LEAST_EPOCHS, recipe.epochs, math.ceil(LEAST_STEPS / steps)))

@@ -30,13 +30,8 @@ def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) 
     """Keep half of the validation part from training, so that promises are made on samples that chose nothing.
 
     The halves are stratified by class, and whole groups stay together. A recipe that keeps the last weights and never
-    stops early chooses nothing by the validation part: then all of it is for calibration.
-
-    Args:
-        task: The data.
-        recipe: How members are trained.
-        seed: Which samples are kept.
-        choosing: Whether the validation part chooses members too, whatever the recipe does.
+    stops early chooses nothing by the validation part: then all of it is for calibration, unless it is for ``choosing``
+    members too.
 
     Example:
         >>> from trainless.learn.recipe import recipe

@@ -56,13 +56,7 @@ DEFAULTS = DesignSettings()
 
 @dataclass(frozen=True, eq=False)
 class Designed:
-    """A finished design.
-
-    Args:
-        folder: Where everything is.
-        predictor: The ensemble with its promises.
-        summary: What ``summary.json`` says.
-    """
+    """A finished design: its folder, the ensemble with its promises, and what ``summary.json`` says."""
 
     folder: Path
     predictor: Predictor
@@ -130,22 +124,13 @@ def design(
 
 
 def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
-    """Open a finished design.
-
-    Args:
-        folder: The run folder.
-        chosen: The space, where it is not a registered one.
-    """
+    """Open a finished design; ``chosen`` is its space, where it is not a registered one."""
     path = Path(folder)
     return Designed(path, load_predictor(path, chosen), read_document(path / SUMMARY))
 
 
 def load(data: Task | Any) -> Task:
-    """Read the data; writes nothing.
-
-    Raises:
-        InputError: An ensemble cannot be made for them.
-    """
+    """Read the data, for which an ensemble has to be possible; writes nothing."""
     task = data if isinstance(data, Task) else named_task(data)
     if task.target.kind == "tokens":
         raise InputError(
@@ -160,11 +145,7 @@ def load(data: Task | Any) -> Task:
 
 
 def look(task: Task, settings: DesignSettings) -> list[Space]:
-    """Look whether the data vary and what networks they fit into; writes nothing.
-
-    Returns:
-        The spaces to choose a width from, the thinnest first.
-    """
+    """Look whether the data vary; the spaces to choose a width from, the thinnest first. Writes nothing."""
     x, _ = task.batch(64, seed=0)
     if bool((x == x[:1]).all()):
         raise InputError(f"{task.name}: all inputs of the train part are the same: there is nothing to learn from")

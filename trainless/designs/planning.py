@@ -59,15 +59,8 @@ class Trial:
 class DesignPlan:
     """Everything that is to be done: ``plan.json``.
 
-    Args:
-        space: The space.
-        searches: The searches.
-        members: Members of the ensemble.
-        baseline: Members of one architecture.
-        recipe: How they are trained.
-        pilot: What was measured, with a time budget.
-        settled: Whether members and epochs are final; with a time budget they are once the searches are over.
-        notes: What the user should know.
+    With a time budget there is a ``pilot``, what was measured, and members and epochs are ``settled``, that is final,
+    once the searches are over. Notes are what the user should know.
     """
 
     space: Space
@@ -97,11 +90,8 @@ def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
     """The plan that is there, or a new one that is written down.
 
     Without a time budget everything follows from the settings and the data, and two runs are the same. With one, the
-    pilot decides, so that two runs may have other numbers; a resumed run keeps its own.
-
-    Args:
-        run: The design.
-        spent: Seconds of the budget that are gone already.
+    pilot decides, so that two runs may have other numbers; a resumed run keeps its own. So many seconds of the budget
+    are spent already.
     """
     folder, settings, task, ladder = run.folder, run.settings, run.task, run.ladder
     if (folder / PLAN).exists():
@@ -118,15 +108,7 @@ def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
 
 
 def settle(run: DesignRun, plan: DesignPlan, task: Task, archs: list[Arch], elapsed: Callable[[], float]) -> DesignPlan:
-    """Plan members and epochs again from the time that is left and the architectures that were found.
-
-    Args:
-        run: The design.
-        plan: The plan as it was before the searches.
-        task: The data as training sees them.
-        archs: A few of those that were found.
-        elapsed: Seconds that the run has taken so far.
-    """
+    """Plan members and epochs again from the time that is left and a few of the architectures that were found."""
     settings = run.settings
     if plan.settled or settings.seconds is None:
         return plan
@@ -149,13 +131,7 @@ def settle(run: DesignRun, plan: DesignPlan, task: Task, archs: list[Arch], elap
 
 
 def trials(settings: DesignSettings, space: Space, evaluations: int | None = None) -> list[Trial]:
-    """The searches of a design, each of so many evaluations.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> [trial.name for trial in trials(DesignSettings().resolved(), NasBench201())]
-        ['rl-00', 'genetic-00', 'prune-00']
-    """
+    """The searches of a design, each of so many evaluations."""
     return [
         Trial(
             f"{short}-{run:02d}",
@@ -175,11 +151,6 @@ def no_pruning(settings: DesignSettings, space: Space) -> str:
 
     It takes a fixed number of evaluations, which has to be within what a search may have. Its winner comes after those
     of the other searches, which have to leave it a place among the members. A design of nothing else keeps it.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> no_pruning(DesignSettings(evaluations=20).resolved(), NasBench201())
-        'it takes 57 evaluations, and a search was to have 20 at most'
     """
     others = settings.searches * sum(method != "prune" for method in settings.methods)
     if "prune" not in settings.methods or not others:
@@ -195,12 +166,7 @@ def no_pruning(settings: DesignSettings, space: Space) -> str:
 
 
 def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -> Recipe:
-    """The data's recipe with as many epochs at most; on small data the default one has smaller batches.
-
-    Example:
-        >>> recipe_of(DesignSettings().resolved(), Task.noise((1, 8, 8))).epochs
-        25
-    """
+    """The data's recipe with as many epochs at most; on small data the default one has smaller batches."""
     found = recipe_for(task)
     most = epochs or min(found.epochs, settings.epochs)
     warmup = min(found.warmup, most // 5)
@@ -211,13 +177,7 @@ def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -
 
 
 def steady(recipe: Recipe) -> Recipe:
-    """The recipe without an early end, so that its time is known; the best weights are still the ones kept.
-
-    Example:
-        >>> from trainless.learn.recipe import recipe
-        >>> steady(recipe("default")).patience
-        0
-    """
+    """The recipe without an early end, so that its time is known; the best weights are still the ones kept."""
     return replace(recipe, patience=0)
 
 
@@ -249,13 +209,7 @@ def densest_flops(space: Space, task: Task) -> float:
 
 
 def scored_samples(task: Task) -> int:
-    """Samples per batch of the proxies: 0 for the papers' numbers, on small data all there are, in whole eights.
-
-    Example:
-        >>> from trainless.tasks import task
-        >>> scored_samples(task("digits"))
-        0
-    """
+    """Samples per batch of the proxies: 0 for the papers' numbers, on small data all there are, in whole eights."""
     n = len(task.part("train"))
     return 0 if n >= 128 else n // 8 * 8 or n
 

@@ -42,14 +42,8 @@ Progress = Callable[[str, float, float, str], None]
 class DesignRun:
     """A design under way: what every stage is given.
 
-    Args:
-        folder: The run folder.
-        task: The data.
-        settings: What was asked for, with the preset's values.
-        ladder: The spaces to choose a width from, the thinnest first.
-        started: When the time budget began.
-        progress: Told how far it is.
-        keep: Called when there is something that another machine could resume from.
+    The ladder has the spaces to choose a width from, the thinnest first; ``keep`` is called when there is something
+    that another machine could resume from.
     """
 
     folder: Path
@@ -67,11 +61,7 @@ class DesignRun:
 
 
 def write_settings(run: DesignRun) -> bool:
-    """Write ``run.json``, or compare it where the run is resumed; say whether it is new.
-
-    Raises:
-        InputError: The folder holds another run.
-    """
+    """Write ``run.json``, or compare it where the run is resumed; say whether it is new."""
     fresh = not (run.folder / CONFIGURATION).exists()
     task = {"name": run.task.name, "fingerprint": run.task.fingerprint}
     asked = {"verb": "design", "task": task, **run.settings.described()}
@@ -100,12 +90,7 @@ def stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
 
 
 class StoredDesign:
-    """A design in a store.
-
-    Args:
-        store: The store.
-        folder: The design's folder; its name is the design's name there.
-    """
+    """A design in a store, called there as its folder is."""
 
     def __init__(self, store: SqlStore, folder: Path) -> None:
         self._runs, self._shown, self._folder = store.runs, store.shown, folder
@@ -118,11 +103,7 @@ class StoredDesign:
         return self._runs.hold(self._name)
 
     def fetch(self) -> None:
-        """Bring what the store has and the folder lacks, and the configuration to the store.
-
-        Raises:
-            InputError: The store has another design of this name, or both went on apart from each other.
-        """
+        """Bring what the store has and the folder lacks, and the configuration to the store."""
         self._there = set(self._runs.files(self._name))
         theirs = self._read(CONFIGURATION)
         if theirs is None:

@@ -94,7 +94,6 @@ class DesignSettings(LimitSettings, ExecutionSettings):
 
     @property
     def seconds(self) -> float | None:
-        """The time budget; None for none."""
         return budget_of(self.time)
 
     def resolved(self) -> DesignSettings:

@@ -35,14 +35,10 @@ TOO_LATE = "the time budget was used up before it was begun"
 
 @dataclass(frozen=True)
 class TrainedMembers:
-    """The result of training.
+    """The result of training: everything that was to be trained, by its name, and the search that each comes from.
 
-    Args:
-        members: Everything that was to be trained, by its name.
-        origins: The search that each comes from.
-        folders: The folder of each member that is of use, by its name.
-        replaced: Why an attempt was of no use, by its folder.
-        left_out: Why a member is missing, by its name.
+    ``folders`` has the folder of each member that is of use, ``replaced`` why an attempt was of no use, by its folder,
+    and ``left_out`` why a member is missing.
     """
 
     members: Mapping[str, Member] = field(default_factory=dict)
@@ -65,19 +61,11 @@ class Attempt:
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
         return f"{self.name}-{self.number}" if self.number else self.name
 
     @property
     def trained(self) -> Member:
-        """The same architecture, at each further attempt more gently and from other weights.
-
-        Example:
-            >>> from trainless.learn.recipe import recipe
-            >>> again = Attempt("00", Member("nb201", {}, (1, 1, 1, 1, 1, 1), 7, recipe("nb201")), 1)
-            >>> again.folder, again.trained.seed, round(again.trained.recipe.lr, 3)
-            ('00-1', 100007, 0.03)
-        """
+        """The same architecture, at each further attempt more gently and from other weights."""
         gentler = replace(self.member.recipe, lr=self.member.recipe.lr * GENTLER**self.number)
         return replace(self.member, seed=self.member.seed + RESEED * self.number, recipe=gentler)
 
@@ -133,18 +121,11 @@ def train_members(
 ) -> TrainedMembers:
     """Have all members trained, each on one thread, so that the result does not depend on the number of workers.
 
-    A member that diverges is trained again from other weights at a lower learning rate, three times in all.
-
-    Args:
-        folder: The run folder; what is there already is kept.
-        task: The data as training sees them.
-        members: The members by their names.
-        settings: The device (on a GPU one after the other in this process), the workers and where they are; a training
-            may take as long as it likes.
-        chosen: The space, where it is not a registered one.
-        late: Asked before a member is begun, whose folder is made then; once true, those not begun are left out.
-        epoch: Called with the member's folder after each epoch that is trained in this process.
-        done: Called with the member's folder when an attempt has ended, and with its status.
+    A member that diverges is trained again from other weights at a lower learning rate, three times in all. On a GPU
+    they are trained one after the other in this process; a training may take as long as it likes. ``late`` is asked
+    before a member is begun, whose folder is made then; once true, those not begun are left out. ``epoch`` is called
+    with the member's folder after each epoch that is trained in this process, ``done`` with it and its status after
+    each attempt.
     """
     waiting = deque(Attempt(name, member) for name, member in members.items())
     in_flight: set[int] = set()
@@ -211,16 +192,9 @@ def by_training(space: Space, task: Task, recipe: Recipe, *, seed: int = 0, stor
 
     A proposal's fidelity is the share of the recipe's epochs. Give it to ``search(..., measure=...)``.
 
-    Args:
-        space: The space of the archs.
-        task: The data; its validation part is what is measured on.
-        recipe: How to train.
-        seed: Of the weights and of the training.
-        store: Path of the store; empty keeps nothing.
-
     Example:
+        >>> from trainless.core.arch import Proposal
         >>> from trainless.learn.recipe import recipe
-        >>> from trainless.searchers.searcher import Proposal
         >>> from trainless.spaces import space
         >>> from trainless.tasks import task
         >>> measure = by_training(space("nb201", channels=2, cells=1), task("digits"), recipe("default", epochs=1))

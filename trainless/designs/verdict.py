@@ -20,24 +20,12 @@ from trainless.learn.predictor import Prediction, Predictor, doubt
 
 
 def draws_for(task: Task) -> int:
-    """Bootstrap draws: 1000, fewer down to 100 where there are many classes, each with a curve of its own.
-
-    Example:
-        >>> draws_for(Task.noise((1, 8, 8), 2)), draws_for(Task.noise((1, 8, 8), 1000))
-        (1000, 100)
-    """
+    """Bootstrap draws: 1000, fewer down to 100 where there are many classes, each with a curve of its own."""
     return max(100, min(1000, 20_000 // task.target.outputs))
 
 
 def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
-    """Everything about the ensemble on the test part, as plain data.
-
-    Args:
-        predictor: The ensemble.
-        task: With its test part.
-        said: What the ensemble says of the test part.
-        groups: The search method that each member comes from.
-    """
+    """Everything about the ensemble on the test part, as plain data; groups are the search method of each member."""
     y = np.asarray(task.part("test").y)
     members = [evaluate(task.target, y, member, draws=0) for member in said.members]
     found: Json = {

@@ -32,12 +32,7 @@ _next_id: Callable[[], int] = itertools.count(1).__next__
 
 @dataclass(frozen=True)
 class Job(Generic[P]):
-    """Something to do, once; its result comes back under its id and no other.
-
-    Args:
-        payload: What the work is given.
-        id: Unlike that of any other job of this process.
-    """
+    """Something to do, once; its result comes back under its id, which no other job of this process has."""
 
     payload: P
     id: int = field(default_factory=_next_id)
@@ -54,22 +49,16 @@ class Work(Protocol[P_contra, R_co]):
         """The result of a job that could not be done."""
         ...
 
-    def close(self) -> None:
-        """Let go of whatever is open."""
-        ...
+    def close(self) -> None: ...
 
 
 class Executor(Protocol[P, R_co]):
     """Runs jobs; see the module's text."""
 
     @property
-    def slots(self) -> int:
-        """The number of jobs that it works on at a time."""
-        ...
+    def slots(self) -> int: ...
 
-    def submit(self, job: Job[P]) -> None:
-        """Take a job."""
-        ...
+    def submit(self, job: Job[P]) -> None: ...
 
     def poll(self, seconds: float | None = None) -> bool:
         """Whether a result of what was submitted is there within so many seconds; None waits for one."""
@@ -119,7 +108,6 @@ class Engine:
 
     @property
     def gpu(self) -> bool:
-        """Whether the networks are on a GPU."""
         return self.device.startswith("cuda")
 
 
@@ -149,15 +137,7 @@ def guarded(work: Work[P, R], payload: P) -> R:
 
 
 def perform(work: Work[P, R], payload: P) -> R:
-    """Do a job here, on one thread, so that a value does not depend on how many workers there are.
-
-    Example:
-        >>> from trainless.core.arch import Proposal
-        >>> from trainless.scoring.measures import Lookup
-        >>> import numpy as np
-        >>> perform(Lookup("accuracy", [(0,)], {1.0: np.array([90.0])}, np.array([5.0])), Proposal((0,)))
-        Outcome(values={'accuracy': 90.0}, failures={}, cost=5.0)
-    """
+    """Do a job here, on one thread, so that a value does not depend on how many workers there are."""
     with one_thread(), exit_refused():
         return guarded(work, payload)
 

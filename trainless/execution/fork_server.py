@@ -27,11 +27,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def prepare(*also: str) -> None:
-    """Start the server that workers are forked from, without waiting for it.
-
-    Args:
-        also: Modules of the work that it is to import too, where it does not run yet.
-    """
+    """Start the server that workers are forked from, without waiting for it; it imports these modules, too."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return
     command_line = [name for name in ("trainless.cli",) if name in sys.modules]  # what a script of ours imports
@@ -81,15 +77,7 @@ def follow_parent() -> None:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the block; all as they were afterwards.
-
-    Example:
-        >>> with environment({"TRAINLESS_DOCTEST": "1"}):
-        ...     os.environ["TRAINLESS_DOCTEST"]
-        '1'
-        >>> "TRAINLESS_DOCTEST" in os.environ
-        False
-    """
+    """Set environment variables for the block; all as they were afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -19,11 +19,6 @@ def shared_gpu(wanted: bool = True) -> Iterator[bool]:
     """Start the service in a folder of its own and stop it afterwards; does nothing where there is none.
 
     Processes started inside find it by their environment. Yields whether it runs.
-
-    Example:
-        >>> with shared_gpu(False) as running:
-        ...     running
-        False
     """
     control = shutil.which(CONTROL) if wanted else None
     if control is None:

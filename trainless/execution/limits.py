@@ -20,13 +20,10 @@ _LARGEST = 2**31 - 1
 
 
 def keep_warm() -> bool:
-    """Tell glibc's allocator to keep what is freed instead of giving it back at once.
+    """Tell glibc's allocator to keep what is freed instead of giving it back at once; whether there is one here.
 
     For programs of our own (the command line, workers, benchmarks), never done by importing the library: it changes
     the whole process. A forward and backward pass that keeps its graph takes a sixth less time with it.
-
-    Returns:
-        Whether this system has such an allocator.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -42,12 +39,7 @@ ROOM = 64 * 2**20  # what a worker has to have left for any candidate at all
 
 
 def words(limit: int) -> str:
-    """The reason of a job that took too much.
-
-    Example:
-        >>> words(4_000_000_000)
-        'it needed more than 4 GB of memory'
-    """
+    """The reason of a job that took too much."""
     return f"it needed more than {limit / 1e9:.3g} GB of memory"
 
 
@@ -65,11 +57,7 @@ def _status(pid: int, name: str) -> int:
 
 
 def confine(limit: int) -> None:
-    """Have the system refuse this process more than so many bytes.
-
-    Raises:
-        InputError: A worker needs more than that before it has looked at anything.
-    """
+    """Have the system refuse this process more than so many bytes; an InputError where a worker cannot even begin."""
     if not sys.platform.startswith("linux"):
         return
     held = _status(os.getpid(), "VmData:")
@@ -83,12 +71,7 @@ def confine(limit: int) -> None:
 
 
 def explained(reason: str) -> str:
-    """A reason in which memory that was refused is put down to this process's limit.
-
-    Example:
-        >>> explained("ValueError: no")
-        'ValueError: no'
-    """
+    """A reason in which memory that was refused is put down to this process's limit."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
     refused = limit != resource.RLIM_INFINITY and any(sign in reason for sign in REFUSED)
     return words(limit) if refused else reason

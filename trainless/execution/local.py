@@ -37,7 +37,6 @@ class Process(Worker[P]):
 
     @property
     def answered(self) -> bool:
-        """Whether an answer is there that was not taken in yet."""
         return not self.cut and self.pipe.poll()
 
     def send(self, job: Job[P] | None) -> None:
@@ -75,7 +74,6 @@ class Processes(Pool[Process[P], P, R]):
 
     @property
     def pids(self) -> list[int]:
-        """The workers' process ids."""
         return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
 
     def _start(self, place: int | None) -> Process[P]:

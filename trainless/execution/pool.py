@@ -24,10 +24,7 @@ STRAY = "its worker answered for a job that it did not have"
 class Reply:
     """A worker's message to the pool.
 
-    Args:
-        id: The job that it is of; None to say that the worker is ready.
-        result: What the work gave.
-        mistake: What the user did wrong, which ends everything.
+    Without an id it says that the worker is ready; a mistake is the user's and ends everything.
     """
 
     id: int | None
@@ -51,7 +48,6 @@ class Worker(ABC, Generic[P]):
         self.done: Job[P] | None = None  # the last one
 
     def give(self, job: Job[P]) -> None:
-        """Have it done."""
         self.job, self.since = job, time.monotonic()
         self.send(job)
 
@@ -117,7 +113,6 @@ class Pool(ABC, Generic[W, P, R]):
 
     @property
     def ready(self) -> bool:
-        """Whether any worker has begun its work."""
         return any(worker.ready for worker in self._workers)
 
     def submit(self, job: Job[P]) -> None:

@@ -66,11 +66,7 @@ def print_into(pipe: Connection) -> None:
 
 
 class WorkerOutput:
-    """A pipe for workers to print into, and a thread that passes on what comes.
-
-    Attributes:
-        entry: The workers' end; each gets its own copy.
-    """
+    """A pipe whose ``entry`` workers print into, each into its own copy, and a thread that passes on what comes."""
 
     def __init__(self) -> None:
         self._exit, self.entry = multiprocessing.Pipe(duplex=False)
@@ -123,15 +119,7 @@ class Packed:
 
 
 def pack(work: Work[Any, Any], dumps: Callable[[Any], Any] = ForkingPickler.dumps) -> Packed:
-    """Make work ready to travel.
-
-    Args:
-        work: What to do.
-        dumps: Makes bytes of it; on one machine files that are mapped into memory go by their names.
-
-    Raises:
-        InputError: It cannot travel.
-    """
+    """Make work ready to travel; on one machine files that are mapped into memory go by their names."""
     try:
         made = bytes(dumps(work))
     except TrainlessError:
@@ -145,13 +133,7 @@ def pack(work: Work[Any, Any], dumps: Callable[[Any], Any] = ForkingPickler.dump
 
 
 class Performer:
-    """The worker's half of a pool: unpacks the work once, then does one job after the other.
-
-    Args:
-        packed: The work.
-        memory: Bytes that this process may take; None for as much as there is.
-        core: The core to stay on; None for any.
-    """
+    """The worker's half of a pool: unpacks the work once, then does one job after the other."""
 
     def __init__(self, packed: Packed, memory: int | None = None, core: int | None = None) -> None:
         self._packed, self._memory, self._core = packed, memory, core
@@ -187,7 +169,6 @@ class Performer:
                 os._exit(1)
 
     def close(self) -> None:
-        """Close the work."""
         if self._work is not None:
             self._work.close()
 
@@ -218,10 +199,6 @@ def cores(workers: int) -> Sequence[int | None]:
     """The core of each worker, where there is one for every core and hardly anybody else at work.
 
     Else the system places them: on a busy machine a worker that is kept to one core waits while another is free.
-
-    Example:
-        >>> cores(1)[0] is None or len(cores(1)) == 1
-        True
     """
     there = sorted(os.sched_getaffinity(0)) if "sched_setaffinity" in dir(os) else []
     if workers < len(there) or not there or os.getloadavg()[0] > IDLE * len(there):

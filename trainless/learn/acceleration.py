@@ -21,17 +21,14 @@ class Precision:
     layout: torch.memory_format = torch.contiguous_format
 
     def autocast(self) -> AbstractContextManager[None]:
-        """The context of a forward pass."""
         if self.dtype == torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, self.dtype, cache_enabled=False)
 
     def place(self, net: nn.Module) -> nn.Module:
-        """The network on its device and in its layout."""
         return in_layout(net.to(self.device), self.layout)
 
     def arrange(self, x: Tensor) -> Tensor:
-        """A batch in its layout."""
         return x if self.layout == torch.contiguous_format else x.contiguous(memory_format=self.layout)
 
 
@@ -42,12 +39,7 @@ def in_layout(net: nn.Module, layout: torch.memory_format) -> nn.Module:
 
 
 def precision_for(device: torch.device, task: Task) -> Precision:
-    """Images on CUDA are channels-last in bfloat16; everything else is plain float32.
-
-    Example:
-        >>> precision_for(torch.device("cpu"), Task.noise((3, 32, 32))).dtype
-        torch.float32
-    """
+    """Images on CUDA are channels-last in bfloat16; everything else is plain float32."""
     if device.type != "cuda" or not torch.cuda.is_bf16_supported():
         return Precision(device)
     layouts = {2: torch.channels_last, 3: torch.channels_last_3d}
@@ -61,9 +53,8 @@ WARM = 3  # steps before recording, so that optimiser state and workspaces are t
 class GraphedStep:
     """Calls a step as it is a few times, records it, and from then on replays it for batches of the same shape.
 
-    Args:
-        step: Forward, backward and optimiser step on a batch; returns the loss without its graph. It
-            must not wait for the device.
+    A step is forward, backward and optimiser step on a batch; it returns the loss without its graph and must not wait
+    for the device.
     """
 
     def __init__(self, step: Step) -> None:

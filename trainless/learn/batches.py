@@ -20,15 +20,11 @@ from trainless.learn.recipe import Augmentation
 def class_weights(task: Task, how: str, device: torch.device) -> Tensor | None:
     """One weight N / (K · n_k) per class, K counting the classes that have samples; a class without any has 0.
 
-    Args:
-        task: Regression and tokens have no class weights.
-        how: ``"balanced"``, or ``"none"`` for no weights.
-        device: Where to put them.
+    None where ``how`` is ``"none"`` and not ``"balanced"``, and for regression and tokens.
 
     Example:
         >>> from trainless.tasks import task
-        >>> weights = class_weights(task("digits"), "balanced", torch.device("cpu"))
-        >>> weights.shape
+        >>> class_weights(task("digits"), "balanced", torch.device("cpu")).shape
         torch.Size([10])
     """
     if how == "none" or task.target.kind not in ("binary", "multiclass"):
@@ -40,12 +36,7 @@ def class_weights(task: Task, how: str, device: torch.device) -> Tensor | None:
 
 
 def weighted_mean(losses: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-    """Σ w_y ℓ / Σ w_y over a batch; the plain mean without weights.
-
-    Example:
-        >>> float(weighted_mean(torch.tensor([1.0, 4.0]), torch.tensor([0, 1]), torch.tensor([2.0, 1.0])))
-        2.0
-    """
+    """Σ w_y ℓ / Σ w_y over a batch; the plain mean without weights."""
     if weights is None:
         return losses.mean()
     own = weights[y]
@@ -56,16 +47,7 @@ def augment(x: Tensor, how: Augmentation, source: torch.Generator) -> Tensor:
     """A changed copy of a batch ``(N, C, *spatial)``; every sample is changed on its own.
 
     Along each axis sample n reads position ``±i + s_n``; what lies outside is zero, the mean of normalised data.
-
-    Args:
-        x: The batch; vectors ``(N, C)`` and tokens come back as they are.
-        how: What to change.
-        source: A generator on the batch's device.
-
-    Example:
-        >>> x = torch.arange(4.0).reshape(1, 1, 4)
-        >>> augment(x, Augmentation(), torch.Generator()).tolist()
-        [[[0.0, 1.0, 2.0, 3.0]]]
+    Vectors ``(N, C)`` and tokens come back as they are. The generator is on the batch's device.
     """
     if x.ndim < 3 or not x.is_floating_point():
         return x
@@ -161,12 +143,7 @@ def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
 
 
 def in_order(n: int, batch: int) -> list[Index]:
-    """All indices in order, in batches.
-
-    Example:
-        >>> [len(chunk) for chunk in in_order(9, 4)]
-        [4, 4, 1]
-    """
+    """All indices in order, in batches."""
     return np.split(np.arange(n), range(batch, n, batch))
 
 

@@ -20,12 +20,7 @@ SPREAD = 0.5  # deviation of the logarithm of a temperature that is believed in 
 
 
 def sharpen(p: Floats, temperature: float) -> Floats:
-    """Probabilities at a temperature: p^(1/T), normalised; above 1 they are less sure.
-
-    Example:
-        >>> sharpen(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
-        [[0.941, 0.059]]
-    """
+    """Probabilities at a temperature: p^(1/T), normalised; above 1 they are less sure."""
     return np.asarray(softmax(_logs(p) / temperature, axis=-1))
 
 
@@ -66,13 +61,7 @@ class Reliability:
 
 
 def reliability(p: Floats, y: Labels, *, bins: int = 15, by: Bins = "width") -> Reliability:
-    """Confidence against accuracy in bins of equal width or of equal mass.
-
-    Example:
-        >>> diagram = reliability(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))
-        >>> diagram.confidence.tolist(), diagram.accuracy.tolist()
-        ([0.9], [0.5])
-    """
+    """Confidence against accuracy in bins of equal width or of equal mass."""
     confidence, hit = p.max(1), (p.argmax(1) == y).astype(float)
     place = _places(confidence, bins, by)
     count, sure, right = (np.bincount(place, what, bins) for what in (np.ones(len(y)), confidence, hit))
@@ -87,11 +76,6 @@ def calibration_error(
 
     ``by="width"`` is ECE (Guo et al., 2017), ``by="mass"`` has as many samples in every bin (adaptive). The error is
     a sum of absolute values and so is biased upwards on few samples; the percentile bootstrap inherits that.
-
-    Example:
-        >>> error = calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]), draws=0)
-        >>> round(error.value, 3)
-        0.4
     """
     if not len(y) or len(p) != len(y) or bins < 1:
         raise InputError(
@@ -107,12 +91,7 @@ def calibration_error(
 
 
 def quantile(scores: Floats, coverage: float) -> float:
-    """The ⌈(n + 1) · coverage⌉-th smallest score; infinite where n is too small to promise that much.
-
-    Example:
-        >>> quantile(np.arange(1.0, 10.0), 0.9), quantile(np.arange(1.0, 9.0), 0.9)
-        (9.0, inf)
-    """
+    """The ⌈(n + 1) · coverage⌉-th smallest score; infinite where n is too small to promise that much."""
     if not 0 < coverage < 1:
         raise InputError(f"coverage={coverage} was given; expected a number between 0 and 1, such as 0.9")
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)
@@ -121,14 +100,10 @@ def quantile(scores: Floats, coverage: float) -> float:
 
 @dataclass(frozen=True)
 class ConformalSets:
-    """A class is in the set where 1 − p is at most its threshold.
+    """A class is in the set where 1 − p is at most its threshold, infinite where the calibration samples were too few.
 
-    Attributes:
-        coverage: What is promised: of the sets of new samples like the calibration data, at least this share holds
-            the true class, on average over calibration data; of every class where ``by_class``.
-        thresholds: One per class; infinite where the calibration data were too few, so that the class is always in.
-        samples: Size of the calibration data.
-        by_class: Whether the promise holds for every class on its own.
+    Of the sets of new samples like the calibration data at least the share ``coverage`` holds the true class, on
+    average over calibration data; of every class where ``by_class``.
     """
 
     coverage: float
@@ -146,12 +121,8 @@ class ConformalSets:
 def fit_sets(p: Floats, y: Labels, coverage: float = 0.9, *, by_class: bool = False) -> ConformalSets:
     """Split conformal sets with the score 1 − p_y (Sadinle et al., 2019), per class where asked (Vovk's Mondrian way).
 
-    Args:
-        p: Probabilities ``(N, classes)`` on calibration data that neither training nor selection has seen.
-        y: True classes.
-        coverage: The share of sets that are to hold the truth.
-        by_class: Promise it for every class; a class with fewer than coverage / (1 − coverage) samples is in
-            every set.
+    Takes probabilities ``(N, classes)`` on calibration data that neither training nor selection has seen. By class, one
+    with fewer than coverage / (1 − coverage) samples is in every set.
 
     Example:
         >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]])
@@ -171,13 +142,9 @@ def fit_sets(p: Floats, y: Labels, coverage: float = 0.9, *, by_class: bool = Fa
 
 @dataclass(frozen=True)
 class ConformalIntervals:
-    """Intervals mean ± width · (deviation + floor), each output on its own.
+    """Intervals mean ± width · (deviation + floor), each output on its own; coverage is promised as for sets.
 
-    Attributes:
-        coverage: The share of intervals that hold the truth, promised as for sets and for each output.
-        widths: One factor per output; infinite where the calibration data were too few.
-        floor: Added to the members' deviation, in the target's unit.
-        samples: Size of the calibration data.
+    Widths are infinite where the calibration samples were too few; the floor is in the target's unit.
     """
 
     coverage: float
@@ -186,7 +153,6 @@ class ConformalIntervals:
     samples: int
 
     def bounds(self, mean: Floats, deviation: Floats) -> tuple[Floats, Floats]:
-        """Lower and upper ends, ``(N, outputs)`` each."""
         half = np.asarray(self.widths) * (deviation + self.floor)
         return mean - half, mean + half
 
@@ -196,17 +162,12 @@ def fit_intervals(
 ) -> ConformalIntervals:
     """Split conformal intervals with the score |y − mean| / (deviation + floor) (Lei et al., 2018).
 
-    Args:
-        mean: The ensemble's mean ``(N, outputs)`` on calibration data.
-        deviation: The members' standard deviation, of the same shape.
-        y: True values.
-        coverage: The share of intervals that are to hold the truth.
-        floor: A positive number in the target's unit, chosen without the calibration data: the larger, the more equal
-            the widths. A tenth of the training values' deviation is a good one.
+    Mean and the members' deviation are ``(N, outputs)`` on calibration data. The floor is a positive number in the
+    target's unit, chosen without the calibration data: the larger, the more equal the widths. A tenth of the training
+    values' deviation is a good one.
 
     Example:
-        >>> mean, y = np.zeros((9, 1)), np.arange(1.0, 10.0)
-        >>> fit_intervals(mean, np.zeros((9, 1)), y, 0.9, floor=1.0).widths
+        >>> fit_intervals(np.zeros((9, 1)), np.zeros((9, 1)), np.arange(1.0, 10.0), 0.9, floor=1.0).widths
         (9.0,)
     """
     if not floor > 0:

@@ -135,12 +135,7 @@ def restore_optimiser(optimiser: optim.Optimizer, tensors: Mapping[str, Tensor])
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """Those whose name starts with the prefix, without it.
-
-    Example:
-        >>> under("a/", {"a/w": torch.ones(1), "b/w": torch.ones(1)})
-        {'w': tensor([1.])}
-    """
+    """Those whose name starts with the prefix, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

@@ -19,15 +19,11 @@ LEAST = 3  # samples, of which one proposes
 
 @dataclass(frozen=True)
 class Deferral:
-    """Answer where the uncertainty is at most ``threshold``.
+    """Answer where the uncertainty is at most ``threshold``; minus infinity refers everything.
 
-    Attributes:
-        accuracy: What is promised on the answers.
-        confidence: Probability, over the data it was chosen on, that the promise holds.
-        threshold: The largest uncertainty that is answered; minus infinity refers everything.
-        promised: Whether the data allowed the promise; without it everything is referred.
-        referred: Share of the data it was tested on that it refers.
-        reason: Why there is no promise, or empty.
+    The accuracy is promised on the answers with a confidence, the probability, over the data it was chosen on, that it
+    holds. Where the data did not allow that, a reason says why, and everything is referred. ``referred`` is the share
+    of the data it was tested on.
     """
 
     accuracy: float
@@ -62,13 +58,6 @@ def fit_deferral(
     the promise is at most 1 − confidence, whatever the uncertainty is worth. Only new data like these are assumed.
 
     Fewer samples than could prove the promise make a rule that refers everything and says so.
-
-    Args:
-        uncertainty: One per sample of validation data that neither training nor selection has seen.
-        correct: Whether the ensemble's answer was right.
-        accuracy: To promise on what is answered.
-        confidence: That the promise holds.
-        seed: Of the split.
 
     Example:
         >>> uncertainty = np.linspace(0, 1, 1000)
@@ -106,14 +95,7 @@ class DeferralCheck:
 
 
 def check_deferral(rule: Deferral, uncertainty: Floats, correct: Mask, *, level: float = 0.95) -> DeferralCheck:
-    """Check a rule on test data; it holds unless the data speak against it: the interval lies below the promise.
-
-    Example:
-        >>> rule = Deferral(0.9, 0.9, 0.5, True, 0.1)
-        >>> check = check_deferral(rule, np.array([0.1, 0.2, 0.9]), np.array([True, True, False]))
-        >>> check.accuracy.value, check.answered, check.holds
-        (1.0, 2, True)
-    """
+    """Check a rule on test data; it holds unless the data speak against it: the interval lies below the promise."""
     answered = ~rule.refer(uncertainty)
     n, right = int(answered.sum()), int(correct[answered].sum())
     share = 1 - n / max(1, len(correct))

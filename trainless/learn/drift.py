@@ -20,12 +20,9 @@ LEVEL = 0.05  # the p-value up to which a case is said to be unlike the training
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """The place of the training data, and the distances of validation data from there.
+    """The mean of the training features, a whitening matrix, and the sorted distances of validation data.
 
-    Attributes:
-        mean: Of the training features.
-        axes: Whitening matrix: distance is the norm of (features − mean) · axes.
-        reference: Sorted distances of the validation data.
+    A distance is the norm of (features − mean) · axes.
     """
 
     mean: Floats
@@ -36,10 +33,6 @@ class Drift:
         """Why no case can be said to be unlike the data at this level; empty where it can.
 
         With n validation samples no p-value is below 1 / (n + 1).
-
-        Example:
-            >>> print(Drift(np.zeros(1), np.eye(1), np.arange(8.0)).too_few())
-            too few calibration samples to tell whether inputs look unlike the training data (8, and 19 are needed)
         """
         n, needed = len(self.reference), math.ceil(1 / level - 1 - 1e-9)
         what = "too few calibration samples to tell whether inputs look unlike the training data"
@@ -70,10 +63,6 @@ def fit_drift(train: Floats, valid: Floats) -> Drift:
     The covariance is shrunk towards its diagonal by the share d / (n + d), so that it can be inverted with fewer
     samples than features. Constant features get the smallest scale that floating point allows, so that any change
     of them is seen.
-
-    Args:
-        train: Features ``(N, d)`` of training samples.
-        valid: Features of samples that training has not seen.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -121,16 +110,10 @@ class DriftWarning:
 
 
 def drift_warning(drift: Drift, p_values: Floats, *, level: float = LEVEL, alarm: float = 0.01) -> DriftWarning:
-    """Warn where more samples than chance explains have a p-value up to ``level``.
+    """Warn where more samples than chance explains have a p-value up to ``level``: a chance below ``alarm``.
 
     A binomial test; the p-values share one reference, so that it is slightly optimistic for batches larger than the
     validation data.
-
-    Args:
-        drift: What the p-values come from.
-        p_values: One per sample.
-        level: Up to which a sample counts as unlike the data.
-        alarm: The chance below which it warns.
 
     Example:
         >>> drift = Drift(np.zeros(1), np.eye(1), np.arange(99.0))
@@ -146,13 +129,7 @@ def drift_warning(drift: Drift, p_values: Floats, *, level: float = LEVEL, alarm
 
 
 def statistics(x: Tensor) -> Floats:
-    """Plain features of inputs ``(N, C, *spatial)``: per channel mean, deviation, range, roughness and tails.
-
-    Example:
-        >>> import torch
-        >>> statistics(torch.zeros(3, 2, 8)).shape
-        (3, 14)
-    """
+    """Plain features of inputs ``(N, C, *spatial)``: per channel mean, deviation, range, roughness and tails."""
     values = x.detach().cpu().numpy().astype(np.float64)
     flat = values.reshape(len(values), values.shape[1] if values.ndim > 2 else 1, -1)
     steps = np.abs(np.diff(flat, axis=2)).mean(2) if flat.shape[2] > 1 else np.zeros(flat.shape[:2])

@@ -25,10 +25,6 @@ def predictions(answers: Tensor, target: Target) -> Floats:
     """Probabilities ``(N, classes)``, or the values themselves for regression.
 
     A single logit of a binary network stands for the second class.
-
-    Example:
-        >>> predictions(torch.tensor([[0.0]]), Target("binary", 2)).tolist()
-        [[0.5, 0.5]]
     """
     values = answers.double()
     if target.kind == "regression":
@@ -52,12 +48,7 @@ def require_members(members: Floats, weights: Floats | None = None) -> None:
 
 
 def average(members: Floats, weights: Floats | None = None) -> Floats:
-    """The weighted mean over members.
-
-    Example:
-        >>> average(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([3.0, 1.0])).tolist()
-        [[0.75, 0.25]]
-    """
+    """The weighted mean over members."""
     require_members(members, weights)
     return np.asarray(np.average(members, axis=0, weights=weights))
 
@@ -75,12 +66,7 @@ def vote(members: Floats, weights: Floats | None = None) -> Labels:
 
 
 def votes(members: Floats, weights: Floats | None = None) -> Floats:
-    """The share of members that choose each class, ``(samples, classes)``.
-
-    Example:
-        >>> votes(np.array([[[0.6, 0.4]], [[0.1, 0.9]]])).tolist()
-        [[0.5, 0.5]]
-    """
+    """The share of members that choose each class, ``(samples, classes)``."""
     require_members(members, weights)
     chosen = np.eye(members.shape[2])[members.argmax(2)]
     return np.asarray(np.average(chosen, axis=0, weights=weights))
@@ -140,14 +126,8 @@ def confidence_curve(
 ) -> ConfidenceCurve:
     """Accuracy of the majority vote on the most confident 5 %, 10 %, …, 100 % (TEACUP, fig. 6B).
 
-    Samples with the same uncertainty stand in no order: each counts with the mean accuracy of its group, which is
-    the expectation over random orders.
-
-    Args:
-        members: Probabilities ``(members, samples, classes)``.
-        y: True classes.
-        uncertainty: What to rank by, the least first; the variance across members by default.
-        shares: The shares of samples.
+    Confidence is by the variance across members, unless another uncertainty is given. Samples with the same uncertainty
+    stand in no order: each counts with the mean accuracy of its group, which is the expectation over random orders.
 
     Example:
         >>> sure = np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.3, 0.7]]])
@@ -185,7 +165,6 @@ class EnsembleSelection:
 
     @property
     def weights(self) -> Floats:
-        """One weight per member of the library; they add up to 1."""
         return np.asarray(self.counts / self.counts.sum())
 
 
@@ -193,16 +172,11 @@ Goodness = Callable[[Floats], float]
 
 
 def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> EnsembleSelection:
-    """Forward selection with replacement (Caruana et al., 2004).
+    """Forward selection with replacement (Caruana et al., 2004) from a library of predictions on validation data.
 
     Starts from the best single member and adds, ``size`` members in all, the one that makes the average the best;
     ends with the best of all averages on the way, so that it is never worse on these data than the best member.
-    Caruana's bagging and sorted start of several models are left out.
-
-    Args:
-        library: Predictions ``(members, samples, outputs)`` on validation data.
-        goodness: What to make large, from predictions ``(samples, outputs)``.
-        size: The most members, counted as often as they are taken.
+    Caruana's bagging and sorted start of several models are left out. The goodness of predictions is made large.
 
     Example:
         >>> library = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]]])
@@ -229,12 +203,7 @@ def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> EnsembleSe
 
 
 def log_likelihood(y: Labels, floor: float = 1e-12) -> Goodness:
-    """Mean log-probability of the true classes: the usual goodness for ``greedy``.
-
-    Example:
-        >>> log_likelihood(np.array([0]))(np.array([[1.0, 0.0]]))
-        0.0
-    """
+    """Mean log-probability of the true classes: the usual goodness for ``greedy``."""
     rows = np.arange(len(y))
     return lambda p: float(np.log(np.maximum(p[rows, y], floor)).mean())
 
@@ -245,12 +214,7 @@ def negative_squared_error(y: Floats) -> Goodness:
 
 
 def most_common(archs: Sequence[Arch]) -> Arch:
-    """The arch that searches ended with most often, of tied ones the first (the baseline of TEACUP 7.7).
-
-    Example:
-        >>> most_common([(0, 1), (2, 2), (2, 2)])
-        (2, 2)
-    """
+    """The arch that searches ended with most often, of tied ones the first (the baseline of TEACUP 7.7)."""
     if not archs:
         raise InputError("no archs were given; expected the results of at least one search")
     return Counter(archs).most_common(1)[0][0]

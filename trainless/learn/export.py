@@ -29,9 +29,6 @@ class EnsembleGraph(nn.Module):
     """An ensemble as one module: raw inputs in, what a :class:`Prediction` holds out, as tensors.
 
     Members run in float32, everything after their outputs in float64, as in :class:`Predictor`.
-
-    Args:
-        predictor: The ensemble.
     """
 
     mean: Tensor
@@ -62,7 +59,6 @@ class EnsembleGraph(nn.Module):
 
     @property
     def names(self) -> list[str]:
-        """The outputs' names, in order."""
         if self.regression:
             return ["values", "variance", *(["low", "high"] if self.has_intervals else [])]
         extra = [*(["sets"] if self.has_sets else []), *(["refer"] if self.has_rule else [])]
@@ -107,21 +103,11 @@ def _entropy(p: Tensor) -> Tensor:
 
 
 def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]:
-    """Write an ensemble as one ONNX file with a dynamic batch, and check it against PyTorch with onnxruntime.
+    """Write an ensemble as one ONNX file with a dynamic batch, check it with onnxruntime; its outputs' names.
 
     The graph takes raw inputs ``inputs`` in float32 and normalises them as training did. Its outputs are those of
-    :class:`EnsembleGraph`; the drift warning, which compares with the training data, is not among them.
-
-    Args:
-        predictor: The ensemble.
-        path: The file.
-        seed: Of the inputs that it is checked on.
-
-    Returns:
-        The outputs' names.
-
-    Raises:
-        InputError: A package of the extra is missing, or the graph does not give what PyTorch gives.
+    :class:`EnsembleGraph`; the drift warning, which compares with the training data, is not among them. That a package
+    of the extra is missing, or that the graph does not give what PyTorch gives, is an InputError.
     """
     _require()
     graph = EnsembleGraph(predictor).eval()

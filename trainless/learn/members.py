@@ -34,20 +34,13 @@ DESCRIPTION = ("name", "input_shape", "target", "mean", "std", "vocabulary", "fi
 class Member:
     """One network to be trained: everything that decides its weights, except the data and the machine.
 
-    Args:
-        space: The registered name of its space.
-        parameters: The space's parameters, by name.
-        arch: Which architecture.
-        seed: Of initial weights, order, augmentation and dropout.
-        recipe: How it is trained.
+    The space is a registered name with its parameters.
 
     Example:
         >>> from trainless.learn.recipe import recipe
         >>> member = member_of(space("nb201", channels=4, cells=1), (3, 0, 0, 1, 0, 0), recipe("default"))
         >>> member.space, member.parameters, member.seed
         ('nb201', {'channels': 4, 'cells': 1}, 0)
-        >>> from_json(Member, to_json(member)) == member
-        True
     """
 
     space: str
@@ -67,25 +60,12 @@ def member_of(chosen: Space, arch: Arch, recipe: Recipe, seed: int = 0) -> Membe
 
 
 def of_architectures(chosen: Space, archs: Iterable[Arch], recipe: Recipe, seed: int = 0) -> list[Member]:
-    """One member per arch, each with a seed of its own; archs may be the same (TEACUP's baseline, 7.7).
-
-    Example:
-        >>> from trainless.learn.recipe import recipe
-        >>> members = of_architectures(space("nb201"), [(1, 1, 1, 1, 1, 1), (2, 2, 2, 2, 2, 2)], recipe("nb201"))
-        >>> [member.seed for member in members]
-        [0, 1]
-    """
+    """One member per arch, each with a seed of its own; archs may be the same (TEACUP's baseline, 7.7)."""
     return [member_of(chosen, arch, recipe, seed + number) for number, arch in enumerate(archs)]
 
 
 def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
-    """The member's network with the weights that its seed gives.
-
-    Args:
-        member: Which network.
-        task: Its input shape and target; no data are needed.
-        chosen: The space, where it is not a registered one.
-    """
+    """The member's network with the weights that its seed gives; ``chosen`` is a space that is not registered."""
     if chosen is None and ":" in member.space:
         raise InputError(
             f"the member's space is {member.space}, whose code runs only where you name it: give --space {member.space}"
@@ -119,12 +99,7 @@ def train_member(
 
 
 def member_folder(folder: Path, name: str) -> Path:
-    """The folder of a member; a name that would lead elsewhere is refused.
-
-    Example:
-        >>> member_folder(Path("run"), "00").as_posix()
-        'run/members/00'
-    """
+    """The folder of a member; a name that would lead elsewhere is refused."""
     if not name or not all(sign.isalnum() or sign in "-_" for sign in name):
         raise InputError(f"{name!r} cannot name a member: expected letters, digits, '-' and '_' alone")
     return folder / "members" / name
@@ -144,14 +119,7 @@ def task_to_json(task: Task) -> Json:
 
 
 def task_from_json(data: Json) -> Task:
-    """The task without its data: enough to build networks and to normalise inputs.
-
-    Example:
-        >>> task = Task.noise((3, 8, 8))
-        >>> again = task_from_json(task_to_json(task))
-        >>> again.input_shape, again.target == task.target
-        ((3, 8, 8), True)
-    """
+    """The task without its data: enough to build networks and to normalise inputs."""
     return from_json(Task, {name: data[name] for name in DESCRIPTION if name in data})
 
 
@@ -163,12 +131,7 @@ def save_member(folder: Path, member: Member, trained: Trained, task: Task) -> N
 
 
 def load_member(folder: Path, chosen: Space | None = None) -> tuple[Member, Trained, Task]:
-    """Read a trained member: build its network and put its weights in.
-
-    Args:
-        folder: Where ``save_member`` wrote it.
-        chosen: The space, where it is not a registered one.
-    """
+    """Read a trained member: build its network and put its weights in."""
     data = read_document(folder / MEMBER)
     with undamaged(folder / MEMBER, "delete its folder and train again"):
         member, task, status = from_json(Member, data["member"]), task_from_json(data["task"]), str(data["status"])
@@ -198,17 +161,7 @@ def finish_member(
     report: Report | None = None,
     chosen: Space | None = None,
 ) -> Trained:
-    """Have a trained member in its folder: read it, resume from its checkpoint, or train it from the start.
-
-    Args:
-        folder: The member's own.
-        member: What it has to be.
-        task: The data.
-        device: Where to train.
-        interval: Seconds between checkpoints.
-        report: Called after each epoch that is trained.
-        chosen: The space, where it is not a registered one.
-    """
+    """Have a trained member in its folder: read it, resume from its checkpoint, or train it from the start."""
     if (folder / MEMBER).exists():
         held, trained, about = load_member(folder, chosen)
         if (held, about.fingerprint) != (member, task.fingerprint):

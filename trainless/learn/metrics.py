@@ -40,18 +40,11 @@ class MetricValue:
 
 
 def bootstrap(metric: Weighted, n: int, *, draws: int = 1000, level: float = 0.95, seed: int = 0) -> MetricValue:
-    """Percentile bootstrap over samples (Efron, 1979).
+    """Percentile bootstrap over n samples (Efron, 1979) of a prepared metric, from weights of the samples to its value.
 
     Where all draws agree (four answers, all right) they do not say how far off the value may be: the bounds are NaN.
-
-    Args:
-        metric: A prepared metric: weights of the samples to its value.
-        n: Number of samples.
-        draws: How often n samples are drawn with replacement; draws without a value (a class that was not drawn)
-            are left out. Of several hundred thousand samples, whose interval is narrow, there are fewer draws: at
-            least 100 of these.
-        level: Coverage of the interval.
-        seed: Of the draws.
+    Draws without a value (a class that was not drawn) are left out. Of several hundred thousand samples, whose interval
+    is narrow, there are fewer draws: at least 100.
 
     Example:
         >>> bootstrap(lambda weights: float(weights @ [0, 1, 1, 1] / weights.sum()), 4).value
@@ -169,12 +162,7 @@ def clopper_pearson(right: float, n: float, level: float = 0.95) -> Bounds:
 
 
 def accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
-    """Of the share of right answers.
-
-    Example:
-        >>> [round(end, 4) for end in accuracy_bounds(np.array([0, 1]), np.eye(2), 0.95)]
-        [0.1581, 1.0]
-    """
+    """Of the share of right answers."""
     return clopper_pearson(int((p.argmax(1) == y).sum()), len(y), level)
 
 
@@ -210,11 +198,6 @@ def auc_bounds(y: Labels, p: Floats, level: float) -> Bounds:
     The area is the share of pairs of one case of either kind that are in the right order, and m and n cases have
     min(m, n) pairs that share no case: these are independent. Where all pairs are in the right order, all in the wrong
     one or all tied, the interval is conservative; it is meant for nothing else.
-
-    Example:
-        >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]])
-        >>> [round(end, 4) for end in auc_bounds(np.array([0, 0, 1, 1]), p, 0.95)]
-        [0.1581, 1.0]
     """
     columns = [1] if p.shape[1] == 2 else list(range(p.shape[1]))
     ups = np.array([(y == k).sum() for k in columns], np.float64)
@@ -241,12 +224,7 @@ MEANS: Mapping[str, Bounding] = MappingProxyType(
 
 
 def metrics_for(target: Target) -> Mapping[str, Prepare]:
-    """The metrics of a kind of target, the main one first.
-
-    Example:
-        >>> list(metrics_for(Target("regression", 1)))
-        ['mae', 'rmse', 'r2']
-    """
+    """The metrics of a kind of target, the main one first."""
     if target.kind == "tokens":
         raise InputError("tokens have no metrics per sample: use the validation loss of the training history")
     return {"binary": BINARY, "multiclass": CLASSES, "regression": VALUES}[target.kind]
@@ -261,20 +239,12 @@ def evaluate(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, MetricValue]:
-    """All metrics of a prediction with their intervals.
+    """All metrics of a prediction, probabilities ``(N, classes)`` or values ``(N, outputs)``, with their intervals.
 
     Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
     number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
     answers that are all right, balanced accuracy, macro F1 and AUC have exact bounds per class put together by
-    Bonferroni, and values have none.
-
-    Args:
-        target: What is predicted.
-        y: True classes ``(N,)`` or values.
-        predicted: Probabilities ``(N, classes)`` or values ``(N, outputs)``.
-        draws: Bootstrap draws; with 0 only shares have intervals.
-        level: Coverage of the intervals.
-        seed: Of the draws.
+    Bonferroni, and values have none. Without draws only shares have intervals.
 
     Example:
         >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])

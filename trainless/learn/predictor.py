@@ -113,12 +113,7 @@ class Predictor:
         return self.read(members, features)
 
     def predict(self, x: npt.NDArray[np.generic], device: str = "cpu") -> Prediction:
-        """Predict raw inputs ``(N, C, *spatial)``, normalised here as the training data were.
-
-        Args:
-            x: An array, which may be memory-mapped: it is read in batches.
-            device: Where to run.
-        """
+        """Predict raw inputs ``(N, C, *spatial)``, normalised here as the training data were and read in batches."""
         if x.ndim != 1 + len(self.task.input_shape) or x.shape[1:] != self.task.input_shape:
             shape = ", ".join(map(str, self.task.input_shape))
             raise InputError(f"inputs of shape {x.shape} were given; expected (N, {shape})")
@@ -155,12 +150,7 @@ class Predictor:
 
 
 def doubt(p: Floats) -> Floats:
-    """One minus the probability of the chosen class: what deferral goes by.
-
-    Example:
-        >>> doubt(np.array([[0.75, 0.25]])).tolist()
-        [0.25]
-    """
+    """One minus the probability of the chosen class: what deferral goes by."""
     return np.asarray(1 - p.max(1))
 
 
@@ -185,20 +175,9 @@ def calibrate(
 ) -> Predictor:
     """Learn temperature, conformal thresholds, deferral and drift on held-out samples of the validation part.
 
-    The promises of sets, intervals and deferral hold for samples that neither chose checkpoints nor members, and the
-    temperature counts as a choice too: the first third of the samples fits it, the rest is for the promises.
-
-    Args:
-        nets: The members.
-        weights: One per member.
-        task: With its training and validation parts.
-        index: Which validation samples to use: those that selection has not seen, shuffled.
-        coverage: Of sets or intervals.
-        by_class: Whether sets keep their coverage for every class.
-        accuracy: That deferral promises on what is answered.
-        confidence: With which it promises so.
-        seed: Of the split that deferral makes.
-        device: Where to run the networks.
+    The promises of sets, intervals and deferral hold for samples that neither chose checkpoints nor members, which are
+    those of the index, shuffled. The temperature counts as a choice too: the first third of the samples fits it, the
+    rest is for the promises.
     """
     bare = Predictor(task, nets, np.asarray(weights, np.float64))
     members, features = run_part(bare, task, "valid", device, index)
@@ -253,10 +232,7 @@ def _some(task: Task, seed: int) -> Index:
 def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> None:
     """Write what joins the members: weights, temperature, conformal thresholds, deferral rule and drift.
 
-    Args:
-        folder: Where the members' folders are.
-        predictor: The ensemble.
-        members: The name of each member's folder under ``members/``, in the ensemble's order.
+    Members are the names of their folders under ``members/``, in the ensemble's order.
     """
     for name in members:
         member_folder(folder, name)

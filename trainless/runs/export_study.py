@@ -20,30 +20,22 @@ def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
 
     Parameters are the space's decisions, values the names of their options. A trial knows its step and its fidelity;
     a candidate without a score is a failed trial that says why. The regions that pruning evaluates are no trials.
-
-    Args:
-        run: The run folder; it is left as it is.
-        storage: A file of a new or present SQLite database, or any storage that Optuna opens by an address.
-        name: The study's name; the folder's by default.
-
-    Returns:
-        The study.
+    ``storage`` is a file of a new or present SQLite database, or an address that Optuna opens; the study is called as
+    the folder by default.
     """
-    source = Path(run)
+    source, address = Path(run), str(storage)
     reader = reader_at(source, keep=True)
     if not isinstance(reader, SearchReader):
         raise InputError(f"{run} is a {reader.kind}: expected the run folder of trainless search")
     catch_up(reader)
-    with undamaged(source, "give another run"):
-        told = [
-            (step.number, proposal, outcome)
-            for step in reader.steps
-            for proposal, outcome in zip(step.proposals, step.outcomes, strict=True)
-            if not is_region(proposal.candidate)
-        ]
+    steps = [(step.number, *told) for step in reader.steps for told in zip(step.proposals, step.outcomes, strict=True)]
+    told = [(number, proposal, outcome) for number, proposal, outcome in steps if not is_region(proposal.candidate)]
     if not told:
         raise InputError(f"{run} has evaluated no architecture yet (pruning evaluates regions): nothing to export")
-    address = _address(storage)
+    if "://" not in address:
+        if not Path(storage).parent.is_dir():
+            raise InputError(f"{storage} cannot be written: the folder {Path(storage).parent} does not exist")
+        address = f"sqlite:///{Path(storage).as_posix()}"
     with undamaged(source, "give another run"):
         higher = reader.settings["higher_is_better"]
         return to_study(
@@ -51,24 +43,7 @@ def export_study(run: str | Path, storage: str | Path, name: str = "") -> Any:
             [proposal.arch for _, proposal, _ in told],
             {column: np.array([outcome.values[column] for _, _, outcome in told]) for column in higher},
             higher_is_better=higher,
-            attributes=[
-                {"step": number, "fidelity": proposal.fidelity, **dict(outcome.failures)}
-                for number, proposal, outcome in told
-            ],
+            attributes=[{"step": step, "fidelity": one.fidelity, **dict(got.failures)} for step, one, got in told],
             storage=address,
             name=name or source.resolve().name,
         )
-
-
-def _address(storage: str | Path) -> str:
-    """An address that Optuna opens.
-
-    Example:
-        >>> _address("sqlite:///a.db"), _address("a.db")
-        ('sqlite:///a.db', 'sqlite:///a.db')
-    """
-    if "://" in str(storage):
-        return str(storage)
-    if not Path(storage).parent.is_dir():
-        raise InputError(f"{storage} cannot be written: the folder {Path(storage).parent} does not exist")
-    return f"sqlite:///{Path(storage).as_posix()}"

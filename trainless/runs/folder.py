@@ -40,10 +40,8 @@ WORDS: tuple[Word, ...] = ("finished", "budget", "interrupted", "failed")
 class Ending:
     """The end of a session.
 
-    Args:
-        end: ``finished`` where the searcher had nothing more to ask, ``budget`` where it was used up, ``interrupted``
-            by Ctrl-C, ``failed`` by a mistake, a full disk and the like.
-        reason: In words, where it failed.
+    ``finished`` where the searcher had nothing more to ask, ``budget`` where it was used up, ``interrupted`` by Ctrl-C,
+    ``failed`` by a mistake, a full disk and the like, with a reason.
     """
 
     end: Word
@@ -51,33 +49,21 @@ class Ending:
 
     @property
     def concluded(self) -> bool:
-        """Whether the run came to its end."""
         return self.end in ("finished", "budget")
 
     def to_json(self) -> str:
-        """As it is written down."""
         return json.dumps(asdict(self))
 
 
 def ending_by(error: BaseException) -> Ending:
-    """The ending of a session that an exception ended.
-
-    Example:
-        >>> ending_by(KeyboardInterrupt()), ending_by(OSError("disk full"))
-        (Ending(end='interrupted', reason=''), Ending(end='failed', reason='OSError: disk full'))
-    """
+    """The ending of a session that an exception ended."""
     if isinstance(error, KeyboardInterrupt):
         return Ending("interrupted")
     return Ending("failed", one_line(error))
 
 
 def read_ending(text: str) -> Ending | None:
-    """Read the ending that :meth:`Ending.to_json` wrote; None where there is none.
-
-    Example:
-        >>> read_ending(Ending("budget").to_json()), read_ending("")
-        (Ending(end='budget', reason=''), None)
-    """
+    """Read the ending that :meth:`Ending.to_json` wrote; None where there is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -123,11 +109,7 @@ def folders_in(folder: Path, file: str = "") -> list[str]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a folder, which is made where there is none, to this process; the lock goes with the process.
-
-    Raises:
-        InputError: Another process has it, it holds something that is no run, or it cannot be written.
-    """
+    """Keep a folder, which is made where there is none, to this process; the lock goes with the process."""
     try:
         _require_own(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -180,33 +162,22 @@ def _require_own(folder: Path) -> None:
 def open_folder(path: Path, asked: Json, budget: Json) -> Json:
     """Start a run in a locked folder, or resume the one that is there; returns its configuration.
 
-    Args:
-        path: The folder.
-        asked: The configuration; a value of None takes what the run that is there has.
-        budget: Budgets; they replace those that are there.
-
-    Raises:
-        InputError: The folder holds another run.
+    A value of None in what is asked takes what the run that is there has; budgets replace those that are there.
     """
     present = read_configuration(path) if (path / CONFIGURATION).exists() else None
-    settings = _settled(path, asked, present)
+    settings = dict(asked)
+    for name, value in asked.items() if present is not None else ():
+        there = present.get(name)
+        settings[name] = there if value is None else value
+        if value is not None and json.loads(json.dumps(value)) != there:
+            raise InputError(
+                f"{path} holds a run with {name}={there!r}, and {name}={value!r} was asked for: give the same settings"
+                " to resume it, or another folder with --out"
+            )
     configuration = {"format": FORMAT, "environment": environment(), **(present or {}), **settings, "budget": budget}
     if configuration != present:
         write_json(path / CONFIGURATION, configuration, indent=2)
     return configuration
-
-
-def _settled(path: Path, asked: Json, present: Json | None) -> Json:
-    """The configuration, with what was left open taken from the run that is there."""
-    if present is None:
-        return asked
-    for name, value in asked.items():
-        if value is not None and json.loads(json.dumps(value)) != present.get(name):
-            raise InputError(
-                f"{path} holds a run with {name}={present.get(name)!r}, and {name}={value!r} was asked for: give the"
-                " same settings to resume it, or another folder with --out"
-            )
-    return {name: present.get(name) if value is None else value for name, value in asked.items()}
 
 
 def read_configuration(path: Path) -> Json:
@@ -224,13 +195,8 @@ def environment() -> Json:
 
     from trainless import __version__
 
-    return {
-        "trainless": __version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": numpy.__version__,
-        "machine": platform.machine(),
-    }
+    versions = {"trainless": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
+    return {**versions, "numpy": numpy.__version__, "machine": platform.machine()}
 
 
 @contextmanager

@@ -38,15 +38,7 @@ Scorer: TypeAlias = Executor[Proposal, Outcome]
 
 @dataclass(frozen=True)
 class Step:
-    """The proposals that were told at once, and the budget that was used up after them.
-
-    Args:
-        number: The first step is 1.
-        proposals: What had been proposed.
-        outcomes: What was measured of each.
-        told: The columns that the searcher was told.
-        spent: What had been used up.
-    """
+    """The proposals that were told at once, from step 1 on, and the budget that was used up after them."""
 
     number: int
     proposals: tuple[Proposal, ...]
@@ -129,7 +121,6 @@ class Loop:
         return columns
 
     def state(self) -> Json:
-        """The searcher and what it waits for, as JSON."""
         return {
             "searcher": self.searcher.state(),
             "waiting": [plain(proposal) for proposal in self.waiting],
@@ -163,7 +154,6 @@ class _Desk:
         return [known[proposal] for proposal in itertools.takewhile(known.__contains__, needed)]
 
     def drain(self) -> None:
-        """Wait for what is in flight."""
         while self._flying:
             self._receive()
 
@@ -190,18 +180,11 @@ def drive(
     stopping: Callable[[], bool] = lambda: False,
     watch: Callable[[], None] = lambda: None,
 ) -> End:
-    """Go on until the searcher has finished or the budget is used up.
+    """Go on until the searcher has finished or the budget, which includes what was used before, is used up.
 
-    Args:
-        loop: The search, new or restored.
-        executor: Where to measure.
-        budget: What may be used up, what was used before included.
-        write: Called with every step, after the searcher was told.
-        stopping: Asked before anything is started; once true, what is in flight is finished and kept.
-        watch: Called when anything has been measured.
-
-    Raises:
-        KeyboardInterrupt: ``stopping`` said so; the unfinished batch is not told, so that a resumed run tells it whole.
+    Every step is written after the searcher was told, and ``watch`` is called when anything has been measured. Once
+    ``stopping`` is true, what is in flight is finished and kept, and KeyboardInterrupt is raised; the unfinished batch
+    is not told, so that a resumed run tells it whole.
     """
     before, start = loop.spent.seconds, time.monotonic()
 
@@ -250,23 +233,13 @@ def _affordable(outcomes: list[Outcome], spent: Spent, budget: Budget) -> list[O
 
 
 def plain(proposal: Proposal) -> Json:
-    """A proposal as JSON: options, or lists of open options; the fidelity where it is not 1.
-
-    Example:
-        >>> plain(Proposal((frozenset({1, 0}), frozenset({2}))))
-        {'candidate': [[0, 1], [2]]}
-    """
+    """A proposal as JSON: options, or lists of open options; the fidelity where it is not 1."""
     candidate = [sorted(part) if isinstance(part, frozenset) else part for part in proposal.candidate]
     return {"candidate": candidate} | ({} if proposal.fidelity == 1.0 else {"fidelity": proposal.fidelity})
 
 
 def proposal_of(json: Json) -> Proposal:
-    """The proposal that :func:`plain` wrote.
-
-    Example:
-        >>> proposal_of({"candidate": [3, 1], "fidelity": 0.5})
-        Proposal(candidate=(3, 1), fidelity=0.5)
-    """
+    """The proposal that :func:`plain` wrote."""
     parts = json["candidate"]
     candidate: Candidate
     if any(isinstance(part, list) for part in parts):

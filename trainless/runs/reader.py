@@ -47,18 +47,9 @@ class RunStage(NamedTuple):
 class RunProgress:
     """Progress of a run.
 
-    Args:
-        state: Whether it goes on (:data:`MEANINGS`).
-        done: Candidates so far.
-        total: How many there will be; None where nobody knows.
-        unit: What is counted.
-        rate: Of them per second, lately; NaN where it is not known.
-        seconds: What it took so far.
-        left: Seconds that are left; NaN where nobody knows.
-        changed: When it wrote something last, in seconds since 1970.
-        detail: What it does now.
-        scope: What the time that is left is of, where it is not the whole run.
-        stages: Its parts, where it has some.
+    ``total`` is None, ``rate`` (per second, lately) and ``left`` (seconds) are NaN where nobody knows; ``changed`` is
+    in seconds since 1970; ``detail`` says what it does now, and ``scope`` what the time that is left is of, where it is
+    not the whole run.
     """
 
     state: RunState
@@ -92,26 +83,17 @@ class Best(NamedTuple):
 
 @dataclass
 class Failures:
-    """Every failure counted by its reason, and the last of them.
-
-    Example:
-        >>> failures = Failures()
-        >>> failures.add("a", "snip", "not finite")
-        >>> failures.total, failures.reasons.most_common()
-        (1, [(('snip', 'not finite'), 1)])
-    """
+    """Every failure counted by its reason, and the last of them."""
 
     last: deque[Failure] = field(default_factory=lambda: deque(maxlen=KEPT))
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, arch: str, column: str, reason: str) -> None:
-        """Count one more."""
         self.last.append(Failure(arch, column, reason))
         self.reasons[column, reason] += 1
 
     @property
     def total(self) -> int:
-        """The number of failures."""
         return self.reasons.total()
 
 
@@ -124,15 +106,10 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidates as a table, in their order where they have one.
+    """Candidates as a table, in their order where ``ranked``.
 
-    Args:
-        names: What each is called, or nothing where the architecture is its name.
-        archs: In the space's notation.
-        columns: What was measured.
-        values: ``(candidates, columns)``; NaN where there is none.
-        status: ``ok``, or why a value is missing.
-        ranked: Whether the order means something.
+    Names are empty where the architecture, in the space's notation, is its name. Values are ``(candidates, columns)``
+    and NaN where there is none; the status is ``ok``, or why a value is missing.
     """
 
     names: tuple[str, ...]
@@ -146,11 +123,6 @@ class Candidates:
         return len(self.archs)
 
     def column(self, name: str) -> Floats:
-        """The values of a column.
-
-        Raises:
-            InputError: There is no such column.
-        """
         for place, column in enumerate(self.columns):
             if column.name == name:
                 return self.values[:, place]
@@ -170,12 +142,7 @@ def table_of(
     names: Sequence[str] = (),
     ranked: bool = False,
 ) -> Candidates:
-    """A table from rows; texts are made printable, so that whoever asks for one by what was shown finds it.
-
-    Example:
-        >>> table_of(["a"], [Measured("snip", True)], [[2.0]], ["ok"]).column("snip")
-        array([2.])
-    """
+    """A table from rows; texts are made printable, so that whoever asks for one by what was shown finds it."""
     values = np.array(rows, np.float64).reshape(len(archs), len(columns))
     named = tuple(Measured(printable(column.name), column.higher_is_better) for column in columns)
     shown, texts, said = (tuple(map(printable, each)) for each in (names, archs, status))
@@ -191,14 +158,10 @@ class RunReader(Protocol):
     """Reads one run again and again; it never writes, and it may be behind for a while on a large one."""
 
     @property
-    def kind(self) -> RunKind:
-        """Its kind."""
-        ...
+    def kind(self) -> RunKind: ...
 
     @property
-    def settings(self) -> Json:
-        """The settings that were asked for."""
-        ...
+    def settings(self) -> Json: ...
 
     @property
     def space(self) -> Space | None:
@@ -206,25 +169,19 @@ class RunReader(Protocol):
         ...
 
     @property
-    def failures(self) -> Failures:
-        """All measurements that failed."""
-        ...
+    def failures(self) -> Failures: ...
 
     def refresh(self) -> bool:
         """Read what is new; whether there is more to be read at once."""
         ...
 
-    def progress(self) -> RunProgress:
-        """Its progress."""
-        ...
+    def progress(self) -> RunProgress: ...
 
     def table(self) -> Candidates:
         """The candidates; the same object as long as nothing is new."""
         ...
 
-    def best(self) -> Best | None:
-        """The best so far."""
-        ...
+    def best(self) -> Best | None: ...
 
     def told(self, column: str) -> tuple[list[float], bool]:
         """Every value of a column in the order in which they came, and whether higher is better."""
@@ -264,15 +221,7 @@ def is_run(folder: Path) -> bool:
 
 
 def reader_at(folder: Path, *, keep: bool = False) -> RunReader:
-    """A reader of a folder of ``search``, ``bench sweep`` or ``design``.
-
-    Args:
-        folder: The run folder.
-        keep: Whether to keep every step of a search, for who needs more than the table.
-
-    Raises:
-        InputError: It is none of them.
-    """
+    """A reader of a folder of ``search``, ``bench sweep`` or ``design``; to ``keep`` keeps every step of a search."""
     from trainless.runs.reader_design import DesignReader
     from trainless.runs.reader_search import FolderSource, SearchReader
     from trainless.runs.reader_sweep import SweepReader

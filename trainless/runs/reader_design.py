@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainless.core.errors import InputError, TrainlessError
+from trainless.core.errors import TrainlessError
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.members import MEMBER, read_document
@@ -54,30 +54,19 @@ _REMEDY = "give another folder"
 
 
 class DesignReader:
-    """Reads a design.
-
-    Args:
-        folder: Its folder.
-        keep: Whether its searches keep their steps.
-        clock: Seconds since 1970.
-    """
+    """Reads a design; its searches keep their steps where asked, and the clock gives seconds since 1970."""
 
     kind: RunKind = "design"
 
     def __init__(self, folder: Path, *, keep: bool = False, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._keep, self._clock = folder, keep, clock
         self.searches: dict[str, SearchReader] = {}
-        self._settings: Json = self._configuration()
+        self._settings: Json = read_configuration(folder)
         self._plan: Mapping[str, Any] = {}
         self._planned = 0.0
         self.space: Space | None = None
         self._members: dict[str, Mapping[str, Any]] = {}
         self._made: tuple[int, Candidates] = (-1, NOTHING)
-
-    def _configuration(self) -> Json:
-        if not is_plain(self._folder / CONFIGURATION):
-            raise InputError(f"{self._folder} is no run: it has no {CONFIGURATION}")
-        return read_configuration(self._folder)
 
     @property
     def settings(self) -> Json:

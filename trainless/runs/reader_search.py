@@ -65,9 +65,7 @@ _REMEDY = "give another run"
 class SearchSource(Protocol):
     """A search that somebody writes and we read."""
 
-    def configuration(self) -> Json:
-        """The settings that were asked for."""
-        ...
+    def configuration(self) -> Json: ...
 
     def more(self) -> tuple[bool, list[str], bool]:
         """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
@@ -81,9 +79,7 @@ class SearchSource(Protocol):
         """The leaderboard as CSV, and whether it was surely written after the last step."""
         ...
 
-    def running(self) -> bool:
-        """Whether a process works on it."""
-        ...
+    def running(self) -> bool: ...
 
     def ending(self) -> Ending | None:
         """The end of its last session, where that was noted."""
@@ -102,8 +98,6 @@ class FolderSource:
         self._offset, self._tail = 0, b""
 
     def configuration(self) -> Json:
-        if not is_plain(self._folder / CONFIGURATION):
-            raise InputError(f"{self._folder} is no run: it has no {CONFIGURATION}")
         return read_configuration(self._folder)
 
     def more(self) -> tuple[bool, list[str], bool]:
@@ -191,12 +185,7 @@ class StoreSource:
 
 
 class SearchReader:
-    """Reads a search.
-
-    Args:
-        source: Where it is.
-        keep: Whether to keep every step in :attr:`steps`, for who needs more than the table.
-    """
+    """Reads a search, and keeps every step in :attr:`steps` for who needs more than the table."""
 
     kind: RunKind = "search"
 

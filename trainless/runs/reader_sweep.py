@@ -46,12 +46,7 @@ _EXPECTED: dict[type[Any], str] = {dict: "settings by their names", list: "sessi
 
 
 class SweepReader:
-    """Reads a sweep.
-
-    Args:
-        folder: Its folder.
-        clock: Seconds since 1970.
-    """
+    """Reads a sweep; the clock gives seconds since 1970."""
 
     kind: RunKind = "sweep"
 

@@ -33,16 +33,9 @@ ProxySeed = tuple[str, int]
 class ScoreFile:
     """Archs × proxies × seeds; a value that does not exist is NaN and has its reason.
 
-    Args:
-        archs: In the space's own notation.
-        proxies: Their names.
-        seeds: The seeds.
-        values: ``(archs, proxies, seeds)``.
-        codes: As many indices into ``reasons``.
-        reasons: ``"ok"``, ``"not scored"`` and whatever failed.
-        ms: The median milliseconds that each proxy added to those before it.
-        settings: What was asked: space, task, initialisation, batch, the setting and direction of each proxy.
-        environment: Where it was computed, and how fast.
+    Archs are in the space's own notation; ``codes`` are indices into ``reasons``, of the same shape as the values;
+    ``ms`` is the median milliseconds that each proxy added to those before it; ``settings`` say what was asked, with
+    the setting and direction of each proxy, and ``environment`` where it was computed, and how fast.
 
     Example:
         >>> file = ScoreFile(("a", "b"), ("snip",), (0,), np.array([[[1.0]], [[2.0]]]), np.zeros((2, 1, 1), np.uint16))
@@ -158,25 +151,16 @@ class Journal:
         self._rows.writerow(COLUMNS)
 
     def write(self, arch: str, records: Iterable[Record]) -> None:
-        """Write an arch's records and flush them."""
         self._rows.writerows((arch, r.proxy, r.seed, repr(r.value), r.status, f"{r.ms:.3f}") for r in records)
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
 @dataclass
 class KnownScores:
-    """What the journals of a folder hold, by proxy and seed, then arch.
-
-    Example:
-        >>> known = KnownScores()
-        >>> known.add("a", "snip", 0, 1.5, "ok", 3.0)
-        >>> known.missing("a", [("snip", 0), ("snip", 1)])
-        [('snip', 1)]
-    """
+    """What the journals of a folder hold, by proxy and seed, then arch."""
 
     values: dict[ProxySeed, dict[str, tuple[float, str]]] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -212,13 +196,7 @@ class KnownScores:
 
 
 def known_from(file: ScoreFile) -> KnownScores:
-    """What a file of scores holds.
-
-    Example:
-        >>> scores = ScoreFile(("a",), ("snip",), (0, 1), np.array([[[1.5, np.nan]]]), np.array([[[0, 1]]], np.uint16))
-        >>> known_from(scores).missing("a", [("snip", 0), ("snip", 1)])
-        [('snip', 1)]
-    """
+    """What a file of scores holds."""
     known = KnownScores()
     for p, proxy in enumerate(file.proxies):
         for s, seed in enumerate(file.seeds):

@@ -39,12 +39,7 @@ def _or_none(number: int) -> int | None:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Names with commas between them.
-
-    Example:
-        >>> names_in("flops, latency")
-        ('flops', 'latency')
-    """
+    """Names with commas between them."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -52,8 +47,7 @@ def names_in(text: str) -> tuple[str, ...]:
 class LimitSettings:
     """The most that an architecture may cost; text may have a unit, as in ``"50M"``, ``"64MB"`` and ``"5ms"``.
 
-    Args:
-        constraints: Limits by the name of a cost, such as one of your own.
+    ``constraints`` are limits by the name of a cost, such as one of your own.
     """
 
     max_params: float | str | None = setting(None, "The most parameters, such as 1.5M.", metavar="N")
@@ -99,7 +93,6 @@ class ExecutionSettings:
 
     @property
     def execution(self) -> Engine:
-        """The engine that makes the executor."""
         from trainless.execution.engine import Engine
 
         memory = None if self.memory_limit is None else int(quantity(self.memory_limit, "memory"))
@@ -140,11 +133,7 @@ class SearchSettings(LimitSettings, ExecutionSettings):
         (), "Costs to lower as well, such as flops,latency (for nsga2).", kind=str, read=names_in
     )
     evaluations: int | None = setting(
-        None,
-        "How many candidates to evaluate, twins included; 0 for no such limit.",
-        kind=int,
-        least=0,
-        read=_or_none,
+        None, "How many candidates to evaluate, twins included; 0 for no such limit.", kind=int, least=0, read=_or_none
     )
     time: float | str | None = setting(None, "The wall time of all sessions together, such as 90s, 10m or 2h.")
     simulated: float | str | None = None
@@ -152,11 +141,7 @@ class SearchSettings(LimitSettings, ExecutionSettings):
     init: str = setting("own", "The weights: own are PyTorch's; kaiming; paper is each proxy's published setting.")
     batch: int = setting(0, "Samples per batch; 0 for 64, or the paper's number.", least=0)
     ahead: int | None = setting(
-        None,
-        "Single proposals in flight; 0 for four per worker, or 1 with one.",
-        kind=int,
-        least=0,
-        read=_or_none,
+        None, "Single proposals in flight; 0 for four per worker, or 1 with one.", kind=int, least=0, read=_or_none
     )
     name: str = ""
     fork: str | Path = setting("", "Begin as this run was after --step, with --seed.", metavar="RUN")
@@ -168,7 +153,6 @@ class SearchSettings(LimitSettings, ExecutionSettings):
 
     @property
     def budget(self) -> Budget:
-        """The budget of all sessions together."""
         from trainless.searchers.stopping import Budget
 
         return Budget(self.evaluations, seconds_of(self.time), seconds_of(self.simulated))
@@ -183,12 +167,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class SweepSettings(ExecutionSettings):
-    """A sweep, in words that travel to a bare machine and into every worker process.
-
-    Args:
-        time: Seconds, or text such as ``"10m"``, after which no network is begun; None for no limit.
-        store: A store that the workers share with other sweeps and machines.
-    """
+    """A sweep, in words that travel to a bare machine and into every worker process."""
 
     out: str = setting("", "The folder of the journals and of scores.npz; given again, the sweep resumes.")
     space: str = setting("nb201", "The search space (trainless list spaces).")
@@ -225,7 +204,7 @@ class SweepSettings(ExecutionSettings):
 
 
 def _nothing(*about: Any) -> None:
-    """Do nothing."""
+    pass
 
 
 @dataclass(frozen=True)

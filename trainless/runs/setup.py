@@ -35,15 +35,8 @@ from trainless.tasks import task as named_task
 class SearchSetup:
     """Everything that decides what a run comes to, but for its budget.
 
-    Args:
-        task: The data.
-        space: The search space.
-        settings: As they were given.
-        proxies: What is scored; empty where the settings have a measure.
-        ranking: The signal, where it is a ranking.
-        assist: The proxy of an assisted searcher.
-        score_seed: The seed of the scores; a fork keeps its parent's.
-        parent: Seed, step and parent of the run that this one is a fork of.
+    ``proxies`` are empty where the settings have a measure. A fork keeps its parent's ``score_seed``; ``parent`` has
+    the seed, step and parent of the run that it is a fork of.
     """
 
     task: Task
@@ -97,7 +90,6 @@ class SearchSetup:
         return replace(self, score_seed=configuration["score_seed"], parent=parent)
 
     def measure_at(self, store: str) -> Measure:
-        """The measure of proposals, with a store."""
         return self.settings.measure or self._scoring(self.proxies, store)
 
     def _scoring(self, proxies: Sequence[Proxy], store: str) -> ByProxies:

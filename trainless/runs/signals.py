@@ -37,13 +37,7 @@ class Signal(Protocol):
 
 
 class Pointwise:
-    """A value of a candidate alone: a proxy with its sign, or a ranking that looks at one candidate at a time.
-
-    Example:
-        >>> signal = Pointwise("ntk_condition", {"ntk_condition": False})
-        >>> signal.tell((0,), {"ntk_condition": 12.0})
-        {'ntk_condition': -12.0}
-    """
+    """A value of a candidate alone: a proxy with its sign, or a ranking that looks at one candidate at a time."""
 
     def __init__(self, what: str | Ranking, higher_is_better: Mapping[str, bool], name: str = "") -> None:
         self._what, self._directions = what, dict(higher_is_better)
@@ -75,11 +69,6 @@ class Relative:
     one expect: of n seen, the one with b better ones is expected to have (b + 1)/(n + 1) of all above it. A sum of
     ranks is told as −Σ_p (b_p + 1)/(n + 1), a product as Σ_p log(rank_p/(n + 1)); so the first candidate is average,
     not the best there can be. The order at any moment is the ranking's own, and so is the final one.
-
-    Example:
-        >>> signal = Relative(RankSum(("snip",)), {"snip": True})
-        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 4.0))]
-        [-0.5, -0.3333333333333333]
     """
 
     def __init__(self, ranking: RankAggregate, higher_is_better: Mapping[str, bool], name: str = "") -> None:
@@ -108,13 +97,7 @@ class Relative:
 
 
 class Whole:
-    """Any other ranking, computed anew on everything seen for every candidate.
-
-    Example:
-        >>> signal = Whole(RankSum(("snip",)), {"snip": True})
-        >>> [signal.tell(key, {"snip": value})["ranking"] for key, value in (("a", 3.0), ("b", 2.0))]
-        [0.0, -1.0]
-    """
+    """Any other ranking, computed anew on everything seen for every candidate."""
 
     def __init__(self, ranking: Ranking, higher_is_better: Mapping[str, bool], name: str = "") -> None:
         self._ranking, self._directions, self._name = ranking, dict(higher_is_better), name or "ranking"
@@ -139,17 +122,7 @@ class Whole:
 
 
 class SeveralColumns:
-    """Several values at once, each turned so that higher is better.
-
-    Args:
-        higher_is_better: The columns and their directions.
-        order: The signal of the final order; the sum of the columns' ranks by default.
-
-    Example:
-        >>> signal = SeveralColumns({"ntk_condition": False, "linear_regions": True})
-        >>> signal.tell("a", {"ntk_condition": 12.0, "linear_regions": 40.0})
-        {'ntk_condition': -12.0, 'linear_regions': 40.0}
-    """
+    """Several values at once, each turned so that higher is better; by default the sum of their ranks is the order."""
 
     def __init__(self, higher_is_better: Mapping[str, bool], order: Signal | None = None) -> None:
         self._directions = dict(higher_is_better)
@@ -169,13 +142,9 @@ class SeveralColumns:
 def signal_for(
     ranking: Ranking | None, higher_is_better: Mapping[str, bool], *, columns: bool = False, name: str = ""
 ) -> Signal:
-    """The signal that a choice of proxies or a ranking means.
+    """The signal of a ranking, or of the measured values where that is None.
 
-    Args:
-        ranking: The ranking; None for the measured values themselves.
-        higher_is_better: The direction of each measured value.
-        columns: Tell the ranking's proxies instead of the ranking, to a searcher that ranks by itself.
-        name: What to call the ranking.
+    With ``columns`` the ranking's proxies are told instead of the ranking, to a searcher that ranks by itself.
 
     Example:
         >>> type(signal_for(None, {"snip": True})).__name__
@@ -205,12 +174,7 @@ def scores_of(
     higher_is_better: Mapping[str, bool],
     reasons: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Scores:
-    """A table of scores from values by candidate.
-
-    Example:
-        >>> scores_of({"a": {"snip": 2.0}}, {"snip": True}).column("snip")
-        array([2.])
-    """
+    """A table of scores from values by candidate."""
     why = reasons or {}
     return Scores(
         [

@@ -23,13 +23,7 @@ OWN = ("budget", "environment")  # what may differ between the places where a ru
 
 
 class Shared:
-    """A run in a store.
-
-    Args:
-        store: The store.
-        name: The run's name there.
-        path: Its folder here.
-    """
+    """A run in a store, under its name there, and in its folder here."""
 
     def __init__(self, store: SqlStore, name: str, path: Path) -> None:
         self._runs, self._shown, self._name, self._path = store.runs, store.shown, name, path
@@ -40,11 +34,7 @@ class Shared:
         return self._runs.hold(self._name)
 
     def fetch(self) -> None:
-        """Make the folder's configuration where the store knows the run and the folder does not.
-
-        Raises:
-            InputError: The folder holds another run than the store.
-        """
+        """Make the folder's configuration where the store knows the run and the folder does not."""
         entry = self._runs.find(self._name)
         if entry is None:
             return
@@ -70,11 +60,7 @@ class Shared:
             ) from error
 
     def settle(self) -> None:
-        """Write the configuration down, and bring the trajectories of store and folder to the longer of both.
-
-        Raises:
-            InputError: Both went on apart from each other.
-        """
+        """Write the configuration down, and bring the trajectories of store and folder to the longer of both."""
         self._runs.save(self._name, (self._path / CONFIGURATION).read_text())
         file = self._path / TRAJECTORY
         text = file.read_text() if file.exists() else ""
@@ -103,13 +89,11 @@ class Shared:
             write_atomic(self._path / ENDING, entry.ending)
 
     def write(self, text: str) -> None:
-        """Add lines to the trajectory."""
         lines = text.splitlines()
         self._runs.append(self._name, self._lines + 1, lines)
         self._lines += len(lines)
 
     def publish(self, leaderboard: str, ending: Ending) -> None:
-        """Write down what this session came to, and how it ended."""
         self._runs.publish(self._name, leaderboard, ending.to_json())
 
     def _read(self, configuration: str) -> Json:

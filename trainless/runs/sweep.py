@@ -70,17 +70,9 @@ def sweep(
 ) -> ScoreFile:
     """Score every arch that is asked for and write ``scores.npz``; what the folder's journals hold is not done again.
 
-    Archs are taken in a shuffled order, so a sweep that was stopped is a fair sample. Ctrl-C once finishes what is in
-    flight and writes what there is, twice stops at once; both keep everything.
-
-    Args:
-        settings: What to do.
-        report: Called about every ``tick`` seconds and at the end.
-        tick: Seconds between reports.
-        notice: Called at the first Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: It was stopped; ``scores.npz`` has what was scored.
+    Archs are taken in a shuffled order, so a sweep that was stopped is a fair sample. It reports about every ``tick``
+    seconds and at the end. Ctrl-C once, of which ``notice`` is told, finishes what is in flight and writes what there
+    is, twice stops at once; both keep everything and raise KeyboardInterrupt.
     """
     started, limit = time.monotonic(), seconds_of(settings.time)
     if not settings.out:
@@ -121,13 +113,7 @@ def sweep(
 
 
 def open_archs(text: str, space: Space) -> list[Arch]:
-    """The archs that are meant, each once.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> len(open_archs("sample:20", NasBench201()))
-        20
-    """
+    """The archs that are meant, each once."""
     if text in ("canonical", "all"):
         if size(space) > LARGEST:
             raise InputError(f"{space.name} has {size(space):,} archs, too many to go through: give sample:500 instead")
@@ -250,11 +236,7 @@ def _identity(settings: SweepSettings, space: Space, task: Task) -> Json:
 
 
 def _described(folder: Path, identity: Json, proxies: Sequence[Proxy]) -> Json:
-    """What ``settings.json`` is to say: what all scores have in common, and the versions of their proxies.
-
-    Raises:
-        InputError: The folder holds scores of something else, or by a proxy whose code was another.
-    """
+    """What ``settings.json`` is to say: what all scores have in common, and the versions of their proxies."""
     path, merged = folder / SETTINGS, folder / MERGED
     if path.exists():
         held = _read(path, dict)
@@ -276,7 +258,6 @@ def _described(folder: Path, identity: Json, proxies: Sequence[Proxy]) -> Json:
 
 
 def _sessions(folder: Path) -> list[Json]:
-    """What ``runs.json`` says of earlier sessions."""
     path, merged = folder / SESSIONS, folder / MERGED
     if path.exists():
         found: list[Json] = _read(path, list)

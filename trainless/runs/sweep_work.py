@@ -43,11 +43,7 @@ class _Opened:
 
 
 class SweepWork:
-    """Work whose jobs are archs, each scored and written down; the result is why one was not, empty where it was.
-
-    Args:
-        settings: The sweep.
-    """
+    """Work whose jobs are archs, each scored and written down; the result is why one was not, empty where it was."""
 
     def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings
@@ -106,10 +102,5 @@ class SweepWork:
 
 
 def failed_records(arch: str, wanted: Sequence[ProxySeed], reason: str) -> list[Record]:
-    """NaN for every proxy and seed, for one reason.
-
-    Example:
-        >>> [record.status for record in failed_records("a", [("snip", 0)], "the worker died")]
-        ['the worker died']
-    """
+    """NaN for every proxy and seed, for one reason."""
     return [Record(arch, proxy, math.nan, True, reason, seed=seed) for proxy, seed in wanted]

@@ -35,13 +35,7 @@ class Line:
 
 
 class Writer:
-    """Appends steps; every line is with the operating system before the next candidate is started.
-
-    Args:
-        path: The trajectory.
-        loop: The search.
-        send: Told every text before the file is.
-    """
+    """Appends steps; every line is sent, then with the operating system, before the next candidate is started."""
 
     def __init__(self, path: Path, loop: Loop, send: Callable[[str], None] = lambda text: None) -> None:
         self._loop, self._send = loop, send
@@ -55,7 +49,6 @@ class Writer:
         self._file.close()
 
     def write(self, step: Step) -> None:
-        """A step, and the state where it is due."""
         text = json.dumps(step_json(step), allow_nan=False) + "\n"
         self._since += len(text)
         if self._size <= SMALL or self._since >= self._size:

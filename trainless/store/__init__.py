@@ -48,13 +48,7 @@ def default_path() -> Path:
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
-    """The store at a path, or at ``postgresql://user@host/database``.
-
-    Example:
-        >>> with store_at(":memory:") as store:
-        ...     store.counts()
-        []
-    """
+    """The store at a path, or at ``postgresql://user@host/database``."""
     text = os.fspath(place)
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", text)
     if scheme is None:

@@ -85,12 +85,7 @@ def owner() -> str:
 
 
 def gone(name: str) -> bool:
-    """Whether an owner was a process of this machine that does not live any more.
-
-    Example:
-        >>> gone(owner()), gone("another-machine 17 0")
-        (False, False)
-    """
+    """Whether an owner was a process of this machine that does not live any more."""
     machine, _, process = name.rpartition(" ")[0].partition(" ")
     if machine != _machine() or not process.isdecimal():
         return False
@@ -118,10 +113,8 @@ def _started(pid: int) -> str:
 class Claims:
     """The claims of this process in a database, renewed by a thread while it lives.
 
-    Args:
-        database: Where claims are.
-        lease: Seconds after which a claim that is not renewed is void. A machine that was started again, or another
-            container on it, cannot tell whether a process before it still lives.
+    A claim that is not renewed is void after so many seconds: a machine that was started again, or another container on
+    it, cannot tell whether a process before it still lives.
     """
 
     def __init__(self, database: Database, lease: float) -> None:
@@ -166,7 +159,6 @@ class Claims:
         self._held.difference_update(places)
 
     def free(self, places: Iterable[Place]) -> None:
-        """Give claims back."""
         ours = self._held.intersection(places)
         if ours:
             self._database.write(lambda cursor: self.end(cursor, ours))

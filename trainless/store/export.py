@@ -21,9 +21,6 @@ def export(rows: Iterable[Row], path: str | Path) -> int:
     """Write scores to ``.csv`` or, where pyarrow is there, ``.parquet``; how many.
 
     A file that is there is replaced once everything is written.
-
-    Raises:
-        InputError: The name ends in something else, pyarrow is missing, or the file cannot be written.
     """
     place = Path(path)
     writers = {".csv": _to_csv, ".parquet": _to_parquet}

@@ -23,14 +23,8 @@ LONGEST = 600  # characters of an arch in an index; PostgreSQL takes 2,700 bytes
 class Key(NamedTuple):
     """Everything that a score depends on.
 
-    Args:
-        space: Name and parameters of the space; ``"network"`` for a network of the user's.
-        arch: Its options; the fingerprint of a network of the user's.
-        proxy: The proxy's name.
-        version: The proxy's version.
-        setting: Weights, inputs, batch size and network size, written out.
-        task: Fingerprint of the data.
-        seed: The seed.
+    The space has its parameters (``"network"`` for a network of the user's, whose arch is its fingerprint), the setting
+    is weights, inputs, batch size and network size, written out, and the task is the data's fingerprint.
     """
 
     space: str
@@ -77,17 +71,7 @@ class Count(NamedTuple):
 class Selection:
     """Which scores are meant; what is left out means all.
 
-    Args:
-        space: The space with its parameters, or its name alone.
-        task: The task's fingerprint.
-        proxy: The proxy's name.
-        version: The proxy's version.
-        failures: Failures alone.
-        before: Kept before this time, in seconds since 1970.
-
-    Example:
-        >>> Selection(space="nb201").covers(Context("nb201(channels=16, cells=5)", "snip", 1, "own", "cafe", 0))
-        True
+    A space is with its parameters or its name alone; ``failures`` alone, ``before`` a time in seconds since 1970.
     """
 
     space: str = ""
@@ -98,7 +82,6 @@ class Selection:
     before: float | None = None
 
     def covers(self, context: Context) -> bool:
-        """Whether scores of a context are meant."""
         return (
             self.space in ("", context.space, context.space.partition("(")[0])
             and self.task in ("", context.task)
@@ -137,13 +120,7 @@ class Store(Protocol):
 
 
 class Context(NamedTuple):
-    """A key without its arch: what the scores of one column have in common.
-
-    Example:
-        >>> one, other = (Context("nb201", "snip", 1, "own", "cafe", seed).number for seed in (0, 1))
-        >>> one != other, 0 <= one < 2**63
-        (True, True)
-    """
+    """A key without its arch: what the scores of one column have in common."""
 
     space: str
     proxy: str
@@ -165,22 +142,12 @@ def _digest(context: Context) -> int:
 
 
 def context_of(key: Key) -> Context:
-    """A key without its arch.
-
-    Example:
-        >>> context_of(Key("nb201", "3,0", "snip", 1, "own", "cafe", 0))
-        Context(space='nb201', proxy='snip', version=1, setting='own', task='cafe', seed=0)
-    """
+    """A key without its arch."""
     return Context(key.space, key.proxy, key.version, key.setting, key.task, key.seed)
 
 
 def brief(arch: str) -> str:
-    """An arch as it is in the index: itself, or where it is very long, its beginning and a digest.
-
-    Example:
-        >>> brief("3,0,1"), len(brief("0," * 1000))
-        ('3,0,1', 533)
-    """
+    """An arch as it is in the index: itself, or where it is very long, its beginning and a digest."""
     if len(arch) <= LONGEST:
         return arch
     return f"{arch[:500]}#{hashlib.blake2b(arch.encode(), digest_size=16).hexdigest()}"

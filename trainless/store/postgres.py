@@ -50,10 +50,9 @@ logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it ignores on a los
 class PostgresStore(SqlStore):
     """Scores in the schema ``trainless`` of a PostgreSQL database.
 
-    Args:
-        url: ``postgresql://user:password@host:port/database``; what is left out comes from libpq's variables.
-        lease: Seconds after which a claim of a machine that is gone is void.
-        patience: Seconds for which a server that went away is waited for.
+    The URL is ``postgresql://user:password@host:port/database``; what is left out comes from libpq's variables. A claim
+    of a machine that is gone is void after the lease, and a server that went away is waited for with patience, in
+    seconds.
     """
 
     def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:

@@ -61,12 +61,7 @@ class RunEntry(NamedTuple):
 
 
 class Runs:
-    """The runs of a store.
-
-    Args:
-        database: Where they are.
-        claims: What this process holds.
-        lease: Seconds after which a run whose machine is gone may be resumed elsewhere.
+    """The runs of a store; one whose machine is gone may be resumed elsewhere after the lease.
 
     Example:
         >>> from trainless.store import SqliteStore
@@ -81,11 +76,9 @@ class Runs:
         self._database, self._claims, self._lease = database, claims, lease
 
     def all(self) -> list[RunEntry]:
-        """All of them, by name."""
         return [RunEntry(*row) for row in self._database.rows(_ALL)]
 
     def find(self, name: str) -> RunEntry | None:
-        """One of them, if it is there."""
         rows = self._database.rows(_ONE, name)
         return RunEntry(*rows[0]) if rows else None
 
@@ -120,21 +113,15 @@ class Runs:
         self._database.change(_PUT, name, file, content)
 
     def files(self, name: str) -> list[str]:
-        """The names of the files that are kept with a run."""
         return [str(file) for (file,) in self._database.rows(_FILES, name)]
 
     def file(self, name: str, file: str) -> bytes | None:
-        """The content of a file that is kept with a run."""
         rows = self._database.rows(_FILE, name, file)
         return bytes(rows[0][0]) if rows else None
 
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
-        """Keep a run to this process; after a machine was lost, another waits until its claim is void.
-
-        Raises:
-            InputError: A process that lives is working on it.
-        """
+        """Keep a run to this process; after a machine was lost, another waits until its claim is void."""
         place, since, pause = (RUN, name), time.monotonic(), FIRST_PAUSE
         while not self._claims.take([place]):
             patience = self._patience(place)

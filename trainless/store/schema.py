@@ -20,9 +20,7 @@ Rows = list[tuple[Any, ...]]
 class Cursor(Protocol):
     """Runs SQL within one transaction."""
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """The rows that a statement gives."""
-        ...
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Rows: ...
 
     def each(self, sql: str, parameters: Iterable[Sequence[Any]]) -> list[Rows]:
         """The rows that a statement gives for each of many parameters."""
@@ -36,9 +34,7 @@ class Cursor(Protocol):
 class Database(Protocol):
     """A database behind a store. It waits where waiting helps, and says in one line what is wrong where not.
 
-    Attributes:
-        url: What opens the same database again.
-        shown: The same for people, without a password.
+    ``url`` opens the same database again; ``shown`` is the same for people, without a password.
     """
 
     url: str
@@ -53,20 +49,16 @@ class Database(Protocol):
         ...
 
     def rows(self, sql: str, *parameters: Any) -> Rows:
-        """The rows that a statement gives."""
         return self.read(lambda cursor: cursor.run(sql, parameters))
 
     def change(self, sql: str, *parameters: Any) -> int:
-        """The number of rows that a statement changed."""
         return self.write(lambda cursor: cursor.change(sql, parameters))
 
     def compact(self) -> None:
         """Give space that is no longer used back to the disk."""
         ...
 
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+    def close(self) -> None: ...
 
 
 def _first(cursor: Cursor) -> None:
@@ -128,16 +120,7 @@ SCHEMA = len(MIGRATIONS)
 
 
 def migrate(cursor: Cursor, version: int, shown: str) -> bool:
-    """Bring a schema from a version to the newest; whether anything was to be done.
-
-    Args:
-        cursor: A transaction that alone may change the schema.
-        version: What the store has; 0 for an empty one.
-        shown: The store's name in messages.
-
-    Raises:
-        InputError: A newer trainless wrote it.
-    """
+    """Bring a schema from a version, 0 for an empty store, to the newest; whether anything was to be done."""
     if version > SCHEMA:
         raise StoreError(
             f"{shown} was written by a newer trainless (schema {version}, this one knows {SCHEMA}):"

@@ -44,12 +44,7 @@ _DROP = "DELETE FROM results WHERE context = ? AND (status <> 'ok' OR ? = 0) AND
 
 
 class SqlStore(Store):
-    """Scores, claims and runs in a database.
-
-    Args:
-        database: Where they are.
-        lease: Seconds after which a claim that is not renewed is void.
-    """
+    """Scores, claims and runs in a database; a claim that is not renewed is void after the lease."""
 
     def __init__(self, database: Database, *, lease: float) -> None:
         self._database = database
@@ -163,15 +158,7 @@ class SqlStore(Store):
 
 
 def merge(source: SqlStore, target: SqlStore) -> int:
-    """Copy every score of one store into another, where it is not there yet; how many were looked at.
-
-    Example:
-        >>> from trainless.store import SqliteStore
-        >>> one, other = SqliteStore(":memory:"), SqliteStore(":memory:")
-        >>> one.keep([(Key("space", "0,1", "snip", 1, "own", "cafe", 0), Result(2.5, "ok", 1.0, 1.0))])
-        >>> merge(one, other), len(list(other.rows()))
-        (1, 1)
-    """
+    """Copy every score of one store into another, where it is not there yet; how many were looked at."""
     seen, page = 0, []
     for row in source.rows():
         page.append((row.key, row.result))
