@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.execution.gpu_sharing import shared_gpu
+from trainless.execution.fork_server import shared_gpu
 from trainless.learn.loop import train
 from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import Recipe, recipe

@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trainless.store import Key, Result, store_at
-from trainless.store.export import export
-from trainless.store.sql import PAGE
+from trainless.store.sql import PAGE, export
 
 SETTING = "Setting(weights=Drawn(rule='kaiming'), inputs=None, batch=64, network='full', repeats=1, options=())"
 PROXIES = tuple(f"proxy_{number:02d}" for number in range(32))

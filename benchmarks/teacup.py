@@ -49,7 +49,7 @@ from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
 from trainless.designs.planning import Trial, scored_samples, trials
 from trainless.designs.settings import DesignSettings
-from trainless.execution.gpu_sharing import shared_gpu
+from trainless.execution.fork_server import shared_gpu
 from trainless.learn.ensemble import most_common
 from trainless.rankings import ranking
 from trainless.runs.score_file import ScoreFile, read_scores

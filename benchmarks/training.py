@@ -26,7 +26,7 @@ from torch import nn
 
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.learn.acceleration import Precision, precision_for
+from trainless.learn.batches import Precision, precision_for
 from trainless.learn.loop import train
 from trainless.learn.recipe import Augmentation, Recipe
 from trainless.spaces import space

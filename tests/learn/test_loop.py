@@ -14,8 +14,7 @@ from torch import nn
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.target import Target
 from trainless.core.task import Part, Rows, Task
-from trainless.learn.acceleration import Precision
-from trainless.learn.batches import Feed, augment, class_weights, in_order, shuffled
+from trainless.learn.batches import Feed, Precision, augment, class_weights, in_order, shuffled
 from trainless.learn.checkpoint import Epoch, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.loop import Trained, learning_rate, train
 from trainless.learn.metrics import evaluate

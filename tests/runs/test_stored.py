@@ -9,8 +9,8 @@ import pytest
 import trainless as tl
 from trainless.core.errors import InputError
 from trainless.report.report import write_report
+from trainless.runs.folder import Shared
 from trainless.runs.settings import SearchSettings
-from trainless.runs.stored import Shared
 from trainless.store import store_at
 
 SPACE = {"channels": 4, "cells": 1}

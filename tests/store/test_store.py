@@ -23,8 +23,8 @@ from trainless.core.errors import InputError
 from trainless.store import Key, Result, Selection, SqliteStore, SqlStore, merge, store_at, turns
 from trainless.store import claims as store_claims
 from trainless.store import sql as store_sql
-from trainless.store.export import export
 from trainless.store.postgres import PostgresStore
+from trainless.store.sql import export
 
 KEY = Key("nb201(channels=16, cells=5)", "3,0,0,1,0,0", "snip", 1, "own", "cafe", 0)
 GOOD = Result(2.5, "ok", 10.0, 1.25)
@@ -401,7 +401,7 @@ def _filled(store: SqlStore, number: int) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_everything_is_exported(place: str, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainless.store.export.GROUP", 4)
+    monkeypatch.setattr("trainless.store.sql.GROUP", 4)
     with store_at(place) as store:
         _filled(store, 10)
         assert export(store.rows(), tmp_path / f"out.{kind}") == 10

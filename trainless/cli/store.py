@@ -65,7 +65,7 @@ def export(
 ) -> None:
     """Write every score as a row of a CSV or Parquet file."""
     from trainless.store import Selection
-    from trainless.store.export import export as write
+    from trainless.store.sql import export as write
 
     with _there(place) as opened:
         rows = write(opened.rows(Selection(space, task, proxy)), file)

@@ -174,7 +174,7 @@ def report(
     from trainless.report.report import write_report
 
     if store:
-        from trainless.runs.stored import Shared
+        from trainless.runs.folder import Shared
         from trainless.store import store_at
 
         with store_at(store) as opened:

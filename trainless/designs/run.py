@@ -21,8 +21,7 @@ from trainless.core.task import Task
 from trainless.core.types import Json
 from trainless.designs.settings import DesignSettings
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
-from trainless.runs.folder import CONFIGURATION, PLAN, open_folder, read_configuration
-from trainless.runs.stored import settings_of
+from trainless.runs.folder import CONFIGURATION, PLAN, open_folder, read_configuration, settings_of
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
 from trainless.store import SqlStore, store_at

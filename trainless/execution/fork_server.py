@@ -2,8 +2,9 @@
 
 Importing torch takes a worker seconds, so on a CPU one server process imports it once and every worker is forked from
 that server, which has no threads and has computed nothing: that takes milliseconds. :func:`prepare` starts the server
-before this process imports torch itself, so that both import at the same time. Workers for a GPU are started afresh,
-because the environment of the GPU's drivers is theirs alone. This module imports nothing heavy for that reason.
+before this process imports torch itself, so that both import at the same time. This module imports nothing heavy for
+that reason. Workers for a GPU are started afresh, because the environment of the GPU's drivers is theirs alone; several
+share one by NVIDIA's multi-process service.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import multiprocessing.connection
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -23,6 +27,7 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from trainless.core.processes import lead_group
 
 PRELOADED = ("trainless.execution.worker",)
+CONTROL, FOLDERS = "nvidia-cuda-mps-control", ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -88,3 +93,21 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def shared_gpu(wanted: bool = True) -> Iterator[bool]:
+    """Start the service in a folder of its own and stop it afterwards; does nothing where there is none.
+
+    Processes started inside find it by their environment. Yields whether it runs.
+    """
+    control = shutil.which(CONTROL) if wanted else None
+    if control is None:
+        yield False
+        return
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder, environment(dict.fromkeys(FOLDERS, folder)):
+        started = subprocess.run([control, "-d"], capture_output=True, check=False)  # noqa: S603 - no shell
+        try:
+            yield started.returncode == 0
+        finally:
+            subprocess.run([control], input=b"quit\n", capture_output=True, check=False)  # noqa: S603 - no shell

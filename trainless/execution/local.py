@@ -16,7 +16,6 @@ from typing import Any
 from trainless.core.processes import kill_group
 from trainless.execution import fork_server, limits
 from trainless.execution.engine import Job, P, R
-from trainless.execution.gpu_sharing import shared_gpu
 from trainless.execution.pool import Pool, Worker
 from trainless.execution.worker import WorkerOutput, cores, pack, serve
 
@@ -66,7 +65,7 @@ class Processes(Pool[Process[P], P, R]):
         engine = self._engine
         self._packed = pack(self._work)
         self._context = fork_server.context(engine.gpu, type(self._work).__module__)
-        self.shared = resources.enter_context(shared_gpu(engine.gpu and engine.workers > 1))
+        self.shared = resources.enter_context(fork_server.shared_gpu(engine.gpu and engine.workers > 1))
         if engine.gpu:
             resources.enter_context(fork_server.environment(GPU_MEMORY))
         self._output = resources.enter_context(closing(WorkerOutput()))

@@ -17,8 +17,20 @@ from torch import Tensor, nn, optim
 from trainless.core.files import to_json
 from trainless.core.seeds import seed_torch, seeded
 from trainless.core.task import Task
-from trainless.learn.acceleration import GraphedStep, Precision, Step, in_layout, precision_for
-from trainless.learn.batches import EPOCH, Feed, augment, class_weights, outputs, shuffled, weighted_mean
+from trainless.learn.batches import (
+    EPOCH,
+    Feed,
+    GraphedStep,
+    Precision,
+    Step,
+    augment,
+    class_weights,
+    in_layout,
+    outputs,
+    precision_for,
+    shuffled,
+    weighted_mean,
+)
 from trainless.learn.checkpoint import Epoch, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
 

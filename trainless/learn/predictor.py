@@ -18,8 +18,7 @@ from trainless.core.files import from_json, to_json, write_json
 from trainless.core.task import Part, PartName, Task
 from trainless.core.text import undamaged
 from trainless.core.types import Floats, Index, Labels, Mask
-from trainless.learn.acceleration import Precision
-from trainless.learn.batches import Feed, in_order, outputs
+from trainless.learn.batches import Feed, Precision, in_order, outputs
 from trainless.learn.calibration import (
     ConformalIntervals,
     ConformalSets,

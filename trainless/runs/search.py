@@ -27,6 +27,7 @@ from trainless.runs.folder import (
     STORE,
     TRAJECTORY,
     Ending,
+    Shared,
     ending_by,
     forgotten_unless_begun,
     locked,
@@ -37,7 +38,6 @@ from trainless.runs.leaderboard import Place, leaderboard, require_scored, to_cs
 from trainless.runs.loop import End, Loop, Scorer, drive
 from trainless.runs.settings import SearchCallbacks, SearchSettings
 from trainless.runs.setup import SearchSetup, open_search
-from trainless.runs.stored import Shared
 from trainless.runs.trajectory import Writer, fork, read, replay
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Spent

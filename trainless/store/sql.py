@@ -1,11 +1,17 @@
-"""A store in a database, whichever it is: the SQL that finds, keeps, counts, streams and drops scores."""
+"""A store in a database, whichever it is: the SQL that finds, keeps, counts, streams, drops and exports scores."""
 
 from __future__ import annotations
 
+import csv
+import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any, Self
 
+from trainless.core.errors import InputError
+from trainless.core.files import replacing
 from trainless.store.claims import Claims, Place
 from trainless.store.keys import (
     Context,
@@ -24,7 +30,8 @@ from trainless.store.keys import (
 from trainless.store.runs import Runs
 from trainless.store.schema import ADD_CONTEXT, Cursor, Database
 
-PAGE = 5000
+COLUMNS = ("space", "arch", "proxy", "version", "setting", "task", "seed", "value", "status", "ms", "fbe", "kept")
+PAGE, GROUP = 5000, 50_000  # rows in memory at a time, and of Parquet
 EVERYTHING = Selection()
 _EVER = 1e18
 
@@ -175,3 +182,61 @@ def _place(key: Key) -> Place:
 
 def _limits(selection: Selection) -> tuple[int, float]:
     return int(selection.failures), _EVER if selection.before is None else selection.before
+
+
+def export(rows: Iterable[Row], path: str | Path) -> int:
+    """Write scores to ``.csv`` or, where pyarrow is there, ``.parquet``; how many.
+
+    A file that is there is replaced once everything is written.
+    """
+    place = Path(path)
+    writers = {".csv": _to_csv, ".parquet": _to_parquet}
+    if place.suffix not in writers:
+        raise InputError(f"{place} was given; expected a name that ends in .csv or .parquet")
+    if not place.parent.is_dir():
+        raise InputError(f"{place} cannot be written: there is no folder {place.parent}; make it or give another file")
+    with replacing(place) as beside:
+        return writers[place.suffix](rows, beside)
+
+
+def plain(row: Row) -> tuple[Any, ...]:
+    """A row as columns; no value where it is NaN."""
+    result = row.result
+    numbers = [None if math.isnan(each) else each for each in (result.value, result.ms, result.fbe)]
+    return (*row.key, numbers[0], result.status, numbers[1], numbers[2], row.kept)
+
+
+def _to_csv(rows: Iterable[Row], path: Path) -> int:
+    count = 0
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for count, row in enumerate(rows, start=1):  # noqa: B007 - the last is the number of them
+            writer.writerow("" if part is None else part for part in plain(row))
+    return count
+
+
+def _to_parquet(rows: Iterable[Row], path: Path) -> int:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "Parquet needs pyarrow: pip install 'trainless[parquet]', or give a name that ends in .csv"
+        ) from None
+    kinds = {"version": pyarrow.int64(), "seed": pyarrow.int64()}
+    kinds |= dict.fromkeys(("value", "ms", "fbe", "kept"), pyarrow.float64())
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in COLUMNS])
+    count = 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for group in _groups(rows):
+            columns = [list(column) for column in zip(*map(plain, group), strict=True)]
+            writer.write_table(pyarrow.table(columns, schema=schema))
+            count += len(group)
+    return count
+
+
+def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    source = iter(rows)
+    while group := list(itertools.islice(source, GROUP)):
+        yield group
