@@ -1,4 +1,4 @@
-"""Averages, votes, greedy selection, variance and entropies, the confidence curve."""
+"""Averages, votes, variance and entropies, the confidence curve."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from trainless.learn.ensemble import (
     confidence_curve,
     curve_of,
     entropies,
-    greedy,
-    log_likelihood,
     most_common,
-    negative_squared_error,
     variance,
     vote,
 )
@@ -58,28 +55,6 @@ def test_order_of_members_and_samples_is_nothing(seed: int) -> None:
     one = confidence_curve(members, y, uncertainty=rounded)
     two = confidence_curve(again, y[rows], uncertainty=rounded[rows])
     assert np.allclose(one.accuracy, two.accuracy)
-
-
-@given(seeds)
-@settings(max_examples=20, deadline=None)
-def test_greedy_is_never_worse_than_the_best_member(seed: int) -> None:
-    members, y = drawn(seed)
-    for goodness in (log_likelihood(y), lambda p: float((p.argmax(1) == y).mean())):
-        selection = greedy(members, goodness, size=8)
-        assert selection.value >= max(goodness(member) for member in members)
-        assert goodness(average(members, selection.weights)) == pytest.approx(selection.value)
-        assert selection.weights.sum() == pytest.approx(1)
-
-
-def test_greedy_by_brute_force_of_two() -> None:
-    y = np.array([0.0, 1.0, 2.0])
-    library = np.array([y + 3, y - 2, y + 5])[:, :, None]
-    selection = greedy(library, negative_squared_error(y), size=2)
-    pairs = {
-        (i, j): -float(np.mean(((library[i] + library[j]) / 2 - y[:, None]) ** 2)) for i in range(3) for j in range(3)
-    }
-    assert selection.value == max(pairs[1, j] for j in range(3))
-    assert selection.counts.tolist() == [1, 1, 0]
 
 
 @given(seeds)
@@ -122,7 +97,7 @@ def test_most_common() -> None:
 def test_diverged_members_are_refused() -> None:
     members, _ = drawn(0)
     members[2, 0, 0] = math.nan
-    for call in (average, vote, lambda m: greedy(m, log_likelihood(np.zeros(30, int)))):
+    for call in (average, vote):
         with pytest.raises(InputError, match="member 2 has predictions that are not finite"):
             call(members)
     with pytest.raises(InputError, match="expected one each"):

@@ -17,7 +17,7 @@ from trainless.core.files import from_json, to_json
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.learn.checkpoint import Epoch
-from trainless.learn.loop import Trained
+from trainless.learn.loop import Trained, train
 from trainless.learn.members import (
     Member,
     build,
@@ -27,7 +27,6 @@ from trainless.learn.members import (
     member_of,
     of_architectures,
     save_member,
-    train_member,
 )
 from trainless.learn.predictor import ENSEMBLE, Predictor, calibrate, load_predictor, save_predictor
 from trainless.learn.recipe import recipe
@@ -45,9 +44,13 @@ def digits() -> Task:
     return load("digits")
 
 
+def trained_by(member: Member, task: Task) -> Trained:
+    return train(build(member, task), task, member.recipe, seed=member.seed)
+
+
 @pytest.fixture(scope="module")
 def predictor(digits: Task) -> Predictor:
-    nets = tuple(train_member(member, digits).net for member in of_architectures(TINY, ARCHS, QUICK))
+    nets = tuple(trained_by(member, digits).net for member in of_architectures(TINY, ARCHS, QUICK))
     index = np.random.default_rng(0).permutation(len(digits.part("valid")))
     return calibrate(nets, np.array([2.0, 1.0]), digits, index, accuracy=0.8)
 
@@ -108,7 +111,7 @@ def test_loading_needs_no_search_code(digits: Task, predictor: Predictor, tmp_pa
 
 def test_member_remembers_status_and_history(digits: Task, tmp_path: Path) -> None:
     member = member_of(TINY, ARCHS[0], recipe("default", epochs=1), seed=3)
-    trained = train_member(member, digits)
+    trained = trained_by(member, digits)
     save_member(tmp_path, member, replace(trained, status="diverged: so it goes"), digits)
     again, read, task = load_member(tmp_path)
     assert again == member
@@ -184,7 +187,7 @@ def test_regression_has_intervals(tmp_path: Path) -> None:
         "values", (1, 8, 8), Target("regression", 1), part, Part(x[100:160], y[100:160]), Part(x[160:], y[160:])
     )
     members = of_architectures(TINY, [ARCHS[0]] * 2, recipe("default", epochs=2))
-    nets = tuple(train_member(member, task).net for member in members)
+    nets = tuple(trained_by(member, task).net for member in members)
     made = calibrate(nets, np.ones(2), task, np.arange(60))
     found = made.predict_part("test")
     assert found.low is not None

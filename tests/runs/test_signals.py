@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.core.scores import Record, Scores
+from trainless.core.scores import Scores
 from trainless.core.task import Task
 from trainless.execution.engine import guarded
 from trainless.rankings import Lexicographic, LogSum, Ranking, RankProduct, RankSum
@@ -191,10 +191,3 @@ def test_whatever_goes_wrong_has_a_reason() -> None:
     outcome = guarded(measure, Proposal((1,) * 6))
     assert outcome.failures == {"accuracy": "ZeroDivisionError: no way"}
     assert measure.failed("why").failures == {"accuracy": "why"}
-
-
-def test_scores_of_carries_reasons() -> None:
-    scores = scores_of({"x": {"a": math.nan}}, {"a": True}, {"x": {"a": "dead"}})
-    assert list(scores) == [scores.records[0]]
-    assert isinstance(scores.records[0], Record)
-    assert scores.failures == {("x", "a", 0): "dead"}

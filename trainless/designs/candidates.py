@@ -58,7 +58,11 @@ def run_search(run: DesignRun, space: Space, trial: Trial, measured: Watch) -> W
     folder, task, settings = run.folder / SEARCHES / trial.name, run.task, run.settings
     if not (folder / RESULT).exists():
         own = SearchSettings(
+            searcher=trial.searcher,
             searcher_args=trial.arguments,
+            ranking=settings.ranking,
+            evaluations=trial.evaluations,
+            seed=trial.seed,
             constraints=settings.limits,
             init=settings.init,
             batch=scored_samples(task),
@@ -66,17 +70,7 @@ def run_search(run: DesignRun, space: Space, trial: Trial, measured: Watch) -> W
             name=f"{run.folder.resolve().name}/{trial.name}",
             **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
         )
-        found = search(
-            task,
-            space,
-            trial.searcher,
-            ranking=settings.ranking,
-            evaluations=trial.evaluations,
-            seed=trial.seed,
-            out=folder,
-            settings=own,
-            callbacks=SearchCallbacks(measured=measured),
-        )
+        found = search(task, space, out=folder, settings=own, callbacks=SearchCallbacks(measured=measured))
         write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found))})
     data = read_document(folder / RESULT)
     with undamaged(folder / RESULT, "give another folder with --out"):
@@ -167,16 +161,9 @@ def values_of(folder: Path, trained: TrainedMembers) -> list[tuple[Arch, float]]
 
 def _winner(trial: Trial, found: Found) -> Winner:
     sound = [place for place in found.places if not place.failures] or _least_failed(trial, found)
-    sound = sound[:RUNNERS]
-    return Winner(
-        trial.name,
-        tuple(place.arch for place in sound),
-        tuple(place.text for place in sound),
-        tuple(place.scores for place in sound),
-        found.spent.evaluations,
-        found.spent.seconds,
-        found.best,
-    )
+    rows = [(place.arch, place.text, place.scores) for place in sound[:RUNNERS]]
+    archs, texts, scores = zip(*rows, strict=True)
+    return Winner(trial.name, archs, texts, scores, found.spent.evaluations, found.spent.seconds, found.best)
 
 
 def _least_failed(trial: Trial, found: Found) -> list[Place]:

@@ -122,7 +122,7 @@ def settle(run: DesignRun, plan: DesignPlan, task: Task, archs: list[Arch], elap
         plan,
         members=members,
         baseline=baseline,
-        recipe=steady(recipe_of(settings, task, epochs)),
+        recipe=replace(recipe_of(settings, task, epochs), patience=0),
         pilot={**(plan.pilot or {}), "training": {"epoch": seconds, "left": left, "expected": expected}},
         settled=True,
     )
@@ -174,11 +174,6 @@ def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -
     if found.name == "default" and task.train is not None:
         found = replace(found, batch=max(8, min(found.batch, 2 ** max(0, (len(task.train) // STEPS).bit_length() - 1))))
     return found
-
-
-def steady(recipe: Recipe) -> Recipe:
-    """The recipe without an early end, so that its time is known; the best weights are still the ones kept."""
-    return replace(recipe, patience=0)
 
 
 def widest(settings: DesignSettings, ladder: list[Space], task: Task, recipe: Recipe) -> Space:
@@ -233,12 +228,8 @@ def _within(
     if not numbers.prune and any(trial.evaluations is None for trial in chosen):
         chosen = [trial for trial in chosen if trial.evaluations is not None]
         why = "it does not fit into the time budget"
-    pilot = {
-        "seconds": time.monotonic() - start,
-        "pace": asdict(pace),
-        "expected": asdict(numbers),
-    }
-    final = steady(recipe_of(settings, task, numbers.epochs))
+    pilot = {"seconds": time.monotonic() - start, "pace": asdict(pace), "expected": asdict(numbers)}
+    final = replace(recipe_of(settings, task, numbers.epochs), patience=0)  # no early end: its time is known
     return DesignPlan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False, _notes(why))
 
 
@@ -252,13 +243,5 @@ def _read(path: Path, ladder: list[Space]) -> DesignPlan:
     if space is None:
         raise InputError(f"{path} plans with {data['space']}, which was not asked for: give another folder")
     with undamaged(path, "give another folder with --out"):
-        return DesignPlan(
-            space,
-            tuple(from_json(Trial, trial) for trial in data["searches"]),
-            int(data["members"]),
-            int(data["baseline"]),
-            from_json(Recipe, data["recipe"]),
-            data["pilot"],
-            bool(data["settled"]),
-            tuple(data["notes"]),
-        )
+        del data["version"]
+        return from_json(DesignPlan, {**data, "space": space})

@@ -111,9 +111,6 @@ class Engine:
         return self.device.startswith("cuda")
 
 
-LOCAL = Engine()
-
-
 def executor_for(work: Work[P, R], engine: Engine) -> Executor[P, R]:
     """Make the executor that an engine means; one worker without limits on this machine is this process."""
     if engine == Engine(device=engine.device):

@@ -1,4 +1,4 @@
-"""Ensembles as arithmetic on members' predictions: averages, votes, how far members agree, greedy selection.
+"""Ensembles as arithmetic on members' predictions: averages, votes, how far members agree.
 
 Members' predictions are one array ``(members, samples, outputs)``: probabilities, or values for regression.
 """
@@ -6,7 +6,7 @@ Members' predictions are one array ``(members, samples, outputs)``: probabilitie
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -154,63 +154,6 @@ def _shares(members: Floats, weights: Floats | None) -> Floats:
     if weights is None:
         return np.full(len(members), 1 / len(members))
     return np.asarray(weights / weights.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class EnsembleSelection:
-    """Which members of a library to use: how often each was taken, their weights and the value on validation data."""
-
-    counts: Labels
-    value: float
-
-    @property
-    def weights(self) -> Floats:
-        return np.asarray(self.counts / self.counts.sum())
-
-
-Goodness = Callable[[Floats], float]
-
-
-def greedy(library: Floats, goodness: Goodness, *, size: int = 20) -> EnsembleSelection:
-    """Forward selection with replacement (Caruana et al., 2004) from a library of predictions on validation data.
-
-    Starts from the best single member and adds, ``size`` members in all, the one that makes the average the best;
-    ends with the best of all averages on the way, so that it is never worse on these data than the best member.
-    Caruana's bagging and sorted start of several models are left out. The goodness of predictions is made large.
-
-    Example:
-        >>> library = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]]])
-        >>> y = np.array([0, 1])
-        >>> greedy(library, lambda p: float((p.argmax(1) == y).mean())).counts.tolist()
-        [1, 1]
-    """
-    require_members(library)
-    if size < 1:
-        raise InputError(f"size={size} was given; expected at least 1")
-    values = [goodness(member) for member in library]
-    first = int(np.argmax(values))
-    counts = np.bincount([first], minlength=len(library))
-    best = EnsembleSelection(counts, values[first])
-    total = library[first].copy()
-    for taken in range(1, size):
-        values = [goodness((total + member) / (taken + 1)) for member in library]
-        chosen = int(np.argmax(values))
-        counts = counts + np.bincount([chosen], minlength=len(library))
-        total += library[chosen]
-        if values[chosen] > best.value:
-            best = EnsembleSelection(counts, values[chosen])
-    return best
-
-
-def log_likelihood(y: Labels, floor: float = 1e-12) -> Goodness:
-    """Mean log-probability of the true classes: the usual goodness for ``greedy``."""
-    rows = np.arange(len(y))
-    return lambda p: float(np.log(np.maximum(p[rows, y], floor)).mean())
-
-
-def negative_squared_error(y: Floats) -> Goodness:
-    """Minus the mean squared error: the goodness for regression."""
-    return lambda v: -float(np.square(v - y.reshape(v.shape)).mean())
 
 
 def most_common(archs: Sequence[Arch]) -> Arch:

@@ -151,7 +151,7 @@ def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
     """
     found, said = run_onnx(path, x), predictor.predict(x)
     for name, value in found.items():
-        wanted = np.asarray(_wanted(said, name))
+        wanted = np.asarray(getattr(said, "mean" if name in ("probabilities", "values") else name))
         if value.shape != wanted.shape:
             raise InputError(f"the exported {name} has shape {value.shape}, PyTorch gives {wanted.shape}: report this")
         if value.dtype.kind in "fc" and not np.allclose(value, wanted, rtol=TOLERANCE, atol=TOLERANCE):
@@ -159,10 +159,6 @@ def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
             raise InputError(f"the exported {name} differs from PyTorch by {worst:.2g}: report this")
         if value.dtype.kind not in "fc" and (value != wanted).any() and not _close_call(predictor, said):
             raise InputError(f"the exported {name} differs from PyTorch: report this")
-
-
-def _wanted(said: Prediction, name: str) -> Any:
-    return getattr(said, {"probabilities": "mean", "values": "mean"}.get(name, name))
 
 
 def _close_call(predictor: Predictor, said: Prediction) -> bool:

@@ -75,29 +75,6 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
         return home.build(member.arch, task)
 
 
-def train_member(
-    member: Member,
-    task: Task,
-    *,
-    device: torch.device | str = "cpu",
-    checkpoint: Path | None = None,
-    interval: float = 20.0,
-    report: Report | None = None,
-    chosen: Space | None = None,
-) -> Trained:
-    """Build and train a member; resume from the checkpoint where there is one."""
-    return train(
-        build(member, task, chosen),
-        task,
-        member.recipe,
-        seed=member.seed,
-        device=device,
-        checkpoint=checkpoint,
-        interval=interval,
-        report=report,
-    )
-
-
 def member_folder(folder: Path, name: str) -> Path:
     """The folder of a member; a name that would lead elsewhere is refused."""
     if not name or not all(sign.isalnum() or sign in "-_" for sign in name):
@@ -167,9 +144,9 @@ def finish_member(
         if (held, about.fingerprint) != (member, task.fingerprint):
             raise InputError(f"{folder} holds another member or one of other data: choose another folder")
         return trained
-    checkpoint = folder / CHECKPOINT
-    trained = train_member(
-        member, task, device=device, checkpoint=checkpoint, interval=interval, report=report, chosen=chosen
+    checkpoint, net, seed = folder / CHECKPOINT, build(member, task, chosen), member.seed
+    trained = train(
+        net, task, member.recipe, seed=seed, device=device, checkpoint=checkpoint, interval=interval, report=report
     )
     save_member(folder, member, trained, task)
     checkpoint.unlink(missing_ok=True)

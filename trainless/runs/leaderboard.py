@@ -15,6 +15,7 @@ import numpy as np
 from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.runs.loop import Loop
+from trainless.runs.reader import status_of
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Space
 
@@ -59,19 +60,12 @@ def leaderboard(
     standing = loop.signal.standing(scores_of(dict(zip(texts, values, strict=True)), higher_is_better))
     standing = np.where(np.isnan(standing), -np.inf, standing)
     fidelities = np.array([proposal.fidelity for proposal in proposals])
-    order = np.lexsort((np.arange(len(proposals)), -standing, -fidelities)).tolist()
-    return [
-        Place(
-            rank,
-            proposals[place].arch,
-            texts[place],
-            proposals[place].fidelity,
-            outcomes[place].values,
-            {name: cost(proposals[place].arch) for name, cost in costs.items() if name not in higher_is_better},
-            outcomes[place].failures,
-        )
-        for rank, place in enumerate(order, start=1)
-    ]
+    places: list[Place] = []
+    for at in np.lexsort((np.arange(len(proposals)), -standing, -fidelities)).tolist():
+        arch, fidelity, found = proposals[at].arch, proposals[at].fidelity, outcomes[at]
+        shown = {name: cost(arch) for name, cost in costs.items() if name not in higher_is_better}
+        places.append(Place(len(places) + 1, arch, texts[at], fidelity, found.values, shown, found.failures))
+    return places
 
 
 def require_scored(loop: Loop, table: Path | None) -> None:
@@ -103,16 +97,10 @@ def to_csv(places: Sequence[Place]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["rank", "arch", *(["fidelity"] if partial else []), *scores, *costs, "status"])
     for place in places:
-        writer.writerow(
-            [
-                place.rank,
-                place.text,
-                *([repr(place.fidelity)] if partial else []),
-                *(_cell(place.scores[name]) for name in scores),
-                *(_cell(place.costs[name], whole=True) for name in costs),
-                "; ".join(f"{name}: {reason}" for name, reason in place.failures.items()) or "ok",
-            ]
-        )
+        cells = [repr(place.fidelity)] if partial else []
+        cells += [_cell(place.scores[name]) for name in scores]
+        cells += [_cell(place.costs[name], whole=True) for name in costs]
+        writer.writerow([place.rank, place.text, *cells, status_of(place.failures)])
     return text.getvalue()
 
 

@@ -135,17 +135,16 @@ class SweepReader:
         total = max(done, self._in_all or int(self._settings.get("networks") or 0)) or None
         if state == "running" and total == done:
             total = None  # of this session nobody has said how many there are
-        rate = self._pace.rate if state == "running" else self._last("archs_per_s")
+        rate = self._pace.rate if state == "running" else float(self._last().get("archs_per_s", math.nan))
         left = time_left(done, total, rate, None) if state == "running" else math.nan
-        began = min((changed_at(path) for path in self._journals()), default=0.0)
         seconds = sum(float(session.get("seconds", 0)) for session in self._sessions[1])
         if state == "running":
             seconds += max(0.0, self._clock() - max(self._sessions[0], changed_at(self._folder / SETTINGS)))
-        changed = max(self._touched(), changed_at(self._folder / SETTINGS), self._sessions[0], began)
+        changed = max(self._touched(), changed_at(self._folder / SETTINGS), self._sessions[0])
         return RunProgress(state, done, total, "networks", rate, seconds, left, changed)
 
-    def _last(self, name: str) -> float:
-        return float(self._sessions[1][-1].get(name, math.nan)) if self._sessions[1] else math.nan
+    def _last(self) -> Json:
+        return self._sessions[1][-1] if self._sessions[1] else {}
 
     def _touched(self) -> float:
         return max((changed_at(path) for path in self._journals()), default=0.0)
@@ -158,8 +157,7 @@ class SweepReader:
         if newer or not ended:
             alive = any(_alive(path) for path in newer)
             return "running" if alive or self._clock() - written < FRESH else "stopped"
-        last = self._sessions[1][-1] if self._sessions[1] else {}
-        return "finished" if last.get("archs") == last.get("of") else "ended"
+        return "finished" if self._last().get("archs") == self._last().get("of") else "ended"
 
     def table(self) -> Candidates:
         if self._made[0] != self._rows:

@@ -93,16 +93,9 @@ class SearchSetup:
         return self.settings.measure or self._scoring(self.proxies, store)
 
     def _scoring(self, proxies: Sequence[Proxy], store: str) -> ByProxies:
-        asked = self.settings
+        asked, seed, init = self.settings, self.score_seed, init_named(self.settings.init)
         return ByProxies(
-            self.space,
-            self.task,
-            proxies,
-            seed=self.score_seed,
-            init=init_named(asked.init),
-            batch=asked.batch,
-            device=asked.device,
-            store=store,
+            self.space, self.task, proxies, seed=seed, init=init, batch=asked.batch, device=asked.device, store=store
         )
 
     def loop(

@@ -169,21 +169,10 @@ def signal_for(
     return SeveralColumns(ranking.directions(higher_is_better), signal) if columns else signal
 
 
-def scores_of(
-    rows: Mapping[str, Values],
-    higher_is_better: Mapping[str, bool],
-    reasons: Mapping[str, Mapping[str, str]] | None = None,
-) -> Scores:
-    """A table of scores from values by candidate."""
-    why = reasons or {}
-    return Scores(
-        [
-            Record(name, proxy, value, higher_is_better[proxy], why.get(name, {}).get(proxy, "ok"))
-            for name, values in rows.items()
-            for proxy, value in values.items()
-            if proxy in higher_is_better
-        ]
-    )
+def scores_of(rows: Mapping[str, Values], up: Mapping[str, bool]) -> Scores:
+    """A table of scores from values by candidate, and the direction of each column."""
+    cells = [(name, proxy, value) for name, values in rows.items() for proxy, value in values.items() if proxy in up]
+    return Scores([Record(name, proxy, value, up[proxy], "ok") for name, proxy, value in cells])
 
 
 def _table(rows: Sequence[Values], higher_is_better: Mapping[str, bool]) -> Scores:

@@ -314,16 +314,11 @@ def to_store(file: ScoreFile, settings: SweepSettings, store: Store) -> int:
         proxy = registry[name]
         setting = f"{setting_for(proxy, init_named(settings.init), data)!r}{where}"
         for s, seed in enumerate(file.seeds):
-            rows = [
-                (
-                    Key(key(space), archs[a], name, proxy.version, setting, task.fingerprint, seed),
-                    Result(float(file.values[a, p, s]), "ok", math.nan, math.nan),
-                )
-                for a in range(len(archs))
-                if file.codes[a, p, s] == 0
-            ]
-            store.keep(rows)
-            kept += len(rows)
+            there = [a for a in range(len(archs)) if file.codes[a, p, s] == 0]
+            keys = [Key(key(space), archs[a], name, proxy.version, setting, task.fingerprint, seed) for a in there]
+            results = [Result(float(file.values[a, p, s]), "ok", math.nan, math.nan) for a in there]
+            store.keep(zip(keys, results, strict=True))
+            kept += len(there)
     return kept
 
 

@@ -68,6 +68,7 @@ class Writer:
 def step_json(step: Step) -> Json:
     """A step as JSON; what is as usual is left out."""
     names = list(step.outcomes[0].values) if step.outcomes else []
+    shares = [proposal.fidelity for proposal in step.proposals]
     failures = {str(place): dict(outcome.failures) for place, outcome in enumerate(step.outcomes) if outcome.failures}
     costs = [outcome.cost for outcome in step.outcomes]
     return {
@@ -76,14 +77,10 @@ def step_json(step: Step) -> Json:
         "scores": {name: numbers(outcome.values[name] for outcome in step.outcomes) for name in names},
         "told": {name: numbers(column) for name, column in step.told.items()},
         "spent": [step.spent.evaluations, step.spent.seconds, step.spent.simulated],
-        **({"fidelities": [proposal.fidelity for proposal in step.proposals]} if _partial(step) else {}),
+        **({"fidelities": shares} if any(share != 1.0 for share in shares) else {}),
         **({"failures": failures} if failures else {}),
         **({"costs": costs} if any(costs) else {}),
     }
-
-
-def _partial(step: Step) -> bool:
-    return any(proposal.fidelity != 1.0 for proposal in step.proposals)
 
 
 def step_of(line: Json) -> Step:
@@ -136,7 +133,9 @@ def replay(loop: Loop, lines: list[Line], upto: int | None = None) -> None:
     last = max((place for place, line in enumerate(lines) if line.state), default=-1)
     for line in lines[: last + 1]:
         if line.step is not None:
-            _learn(loop, step_of(line.step))
+            step = step_of(line.step)
+            loop.learn(step.proposals, step.outcomes)
+            loop.spent = step.spent
     if last >= 0:
         loop.restore(json.loads(lines[last].state)["state"])
     for line in lines[last + 1 :]:
@@ -144,11 +143,6 @@ def replay(loop: Loop, lines: list[Line], upto: int | None = None) -> None:
             _again(loop, step_of(line.step))
     if upto is not None and loop.steps != upto:
         raise InputError(f"step {upto} was asked for, but the run has {loop.steps} steps")
-
-
-def _learn(loop: Loop, step: Step) -> None:
-    loop.learn(step.proposals, step.outcomes)
-    loop.spent = step.spent
 
 
 def _again(loop: Loop, step: Step) -> None:
