@@ -15,14 +15,16 @@ from tests.designs.tiny import THIN, blobs, small
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.designs import budget
-from trainless.designs.budget import StepSeconds, plan_within, prunings, search_numbers, training_numbers
-from trainless.designs.planning import ladder_of, no_pruning, recipe_of, trials, widest
+from trainless.designs.budget import StepSeconds, least_epochs, plan_within, prunings, search_numbers, training_numbers
+from trainless.designs.ensemble import draws_for
+from trainless.designs.planning import ladder_of, no_pruning, recipe_of, scored_samples, trials, widest
 from trainless.designs.settings import DesignSettings
 from trainless.learn.recipe import recipe
 from trainless.searchers.prune import Prune
 from trainless.searchers.searcher import Told
 from trainless.spaces import space
 from trainless.spaces.nb201 import NasBench201
+from trainless.tasks import task as load
 
 FAST, TEACUP = DesignSettings().resolved(), DesignSettings(preset="teacup").resolved()
 
@@ -148,3 +150,10 @@ def test_small_data_have_small_batches_and_no_pruning_without_supernets() -> Non
     assert not any(name.startswith("prune") for name in names)
     seeds = [trial.seed for seed in (0, 1) for trial in trials(replace(TEACUP, seed=seed), NasBench201())]
     assert len(set(seeds)) == 60
+
+
+def test_small_numbers_of_a_plan() -> None:
+    digits = load("digits")
+    assert least_epochs(digits, recipe("default")) == 5
+    assert scored_samples(digits) == 0
+    assert [draws_for(Task.noise((1, 8, 8), classes)) for classes in (2, 1000)] == [1000, 100]

@@ -15,7 +15,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_json
 from trainless.core.scores import Record, Scores
-from trainless.designs.candidates import Winner, later_members, promising, values_of
+from trainless.designs.candidates import Winner, first_members, later_members, promising, values_of
 from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
 from trainless.designs.run import CHOICE, LATE
@@ -187,3 +187,7 @@ def test_a_choice_travels_and_two_members_need_none(tmp_path: Path) -> None:
     few = design(blobs(), tmp_path / "few", report=False, settings=small(learn=True))
     assert {member["search"] for member in few.summary["members"]} == {"genetic-00"}
     assert not (tmp_path / "few" / CHOICE).exists()
+
+
+def test_first_members_are_half_and_at_least_two() -> None:
+    assert [first_members(size) for size in (1, 2, 3, 4, 5, 30)] == [1, 2, 2, 2, 3, 15]

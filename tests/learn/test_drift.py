@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainless.core.errors import InputError
-from trainless.learn.drift import drift_warning, fit_drift, last_features, statistics
+from trainless.learn.drift import Drift, drift_warning, fit_drift, last_features, statistics
 
 
 def test_drift_p_values_are_uniform_and_shifts_are_seen() -> None:
@@ -61,3 +61,7 @@ def test_features() -> None:
         assert seen(4) == pytest.approx(net[:3](x).detach().numpy())
     with last_features(torch.nn.ReLU()) as nothing:
         assert nothing(4).shape == (4, 0)
+
+
+def test_too_few_samples_are_counted() -> None:
+    assert Drift(np.zeros(1), np.eye(1), np.arange(8.0)).too_few().endswith("(8, and 19 are needed)")

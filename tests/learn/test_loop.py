@@ -14,7 +14,7 @@ from torch import nn
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.target import Target
 from trainless.core.task import Part, Rows, Task
-from trainless.learn.batches import Feed, Precision, augment, class_weights, in_order, shuffled
+from trainless.learn.batches import Feed, Precision, augment, class_weights, in_order, shuffled, weighted_mean
 from trainless.learn.checkpoint import Epoch, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.loop import Trained, learning_rate, train
 from trainless.learn.metrics import evaluate
@@ -330,3 +330,7 @@ def test_a_rare_class_is_not_passed_over() -> None:
     assert found["balanced"]["sensitivity"].value > 0.65
     assert found["balanced"]["specificity"].value > 0.65
     assert found["none"]["sensitivity"].value < 0.55
+
+
+def test_a_weighted_mean_by_hand() -> None:
+    assert float(weighted_mean(torch.tensor([1.0, 4.0]), torch.tensor([0, 1]), torch.tensor([2.0, 1.0]))) == 2.0

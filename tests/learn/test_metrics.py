@@ -18,12 +18,14 @@ from trainless.core.target import Target
 from trainless.learn.metrics import (
     MEANS,
     SHARES,
+    accuracy_bounds,
     auc_bounds,
     balanced_accuracy_bounds,
     bootstrap,
     clopper_pearson,
     evaluate,
     f1_macro_bounds,
+    metrics_for,
 )
 
 seeds = st.integers(0, 10_000)
@@ -222,3 +224,8 @@ def test_what_a_user_reads() -> None:
 def test_clopper_pearson_is_scipys(right: int, n: int) -> None:
     wanted = binomtest(right, n).proportion_ci(0.95, method="exact")
     assert clopper_pearson(right, n) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_bounds_of_two_right_answers_and_the_metrics_of_values() -> None:
+    assert [round(end, 4) for end in accuracy_bounds(np.array([0, 1]), np.eye(2), 0.95)] == [0.1581, 1.0]
+    assert list(metrics_for(Target("regression", 1))) == ["mae", "rmse", "r2"]

@@ -10,7 +10,8 @@ import pytest
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.runs.loop import Loop, Step
+from trainless.runs.folder import Ending, ending_by, read_ending
+from trainless.runs.loop import Loop, Step, plain, proposal_of
 from trainless.runs.signals import signal_for
 from trainless.runs.trajectory import Writer, fork, read, replay, state_line, states, step_json, step_of
 from trainless.scoring.measures import Outcome
@@ -136,3 +137,11 @@ def test_damage_is_named(tmp_path: Path) -> None:
         replay(loop, read(path))
     assert read(tmp_path / "none.jsonl") == []
     assert json.loads(state_line(4, {"a": 1})) == {"state": {"a": 1}, "step": 4}
+
+
+def test_proposals_and_endings_are_the_same_through_json() -> None:
+    region = Proposal((frozenset({1, 0}), frozenset({2})))
+    assert plain(region) == {"candidate": [[0, 1], [2]]}
+    assert [proposal_of(plain(each)) for each in (region, Proposal((3, 1), 0.5))] == [region, Proposal((3, 1), 0.5)]
+    assert (ending_by(KeyboardInterrupt()), read_ending("")) == (Ending("interrupted"), None)
+    assert read_ending(ending_by(OSError("disk full")).to_json()) == Ending("failed", "OSError: disk full")

@@ -23,6 +23,7 @@ from trainless.core.errors import InputError
 from trainless.store import Key, Result, Selection, SqliteStore, SqlStore, merge, store_at, turns
 from trainless.store import claims as store_claims
 from trainless.store import sql as store_sql
+from trainless.store.keys import brief, context_of
 from trainless.store.postgres import PostgresStore
 from trainless.store.sql import export
 
@@ -428,3 +429,11 @@ def test_an_export_into_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 def test_another_kind_of_database_is_refused() -> None:
     with pytest.raises(InputError, match=r"a store at mysql:// was given; expected a file, or postgresql://"):
         store_at("mysql://me@host/scores")
+
+
+def test_contexts_have_numbers_of_their_own_and_long_archs_are_cut() -> None:
+    one, other = (context_of(KEY._replace(seed=seed)) for seed in (0, 1))
+    assert one.number != other.number
+    assert 0 <= one.number < 2**63
+    assert (one.space, one.proxy, one.seed) == (KEY.space, KEY.proxy, 0)
+    assert (brief("3,0,1"), len(brief("0," * 1000))) == ("3,0,1", 533)
