@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import Ridge as SklearnRidge
@@ -267,6 +267,7 @@ def test_consensus_hears_the_parts_that_agree(seed: int, count: int, agreement: 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(16, 60), st.sampled_from([-1.0, 0.0, 0.2, 0.5]))
+@example(3572612240, 23, 0.0)  # equal products of ranks, at the threshold
 def test_consensus_hears_or_silences_what_belongs_together_as_one(seed: int, count: int, agreement: float) -> None:
     rng = np.random.default_rng(seed)
     common = rng.normal(size=count)

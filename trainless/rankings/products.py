@@ -237,8 +237,8 @@ def _aspect(part: Part) -> object:
 
 
 def _product(ranks: Floats) -> Floats:
-    """The ranks of the product of ranks."""
-    return average_ranks(np.log(ranks).sum(axis=0)) if len(ranks) > 1 else ranks[0]
+    """The ranks of the product of ranks; not of its logarithm, whose rounding would tell equal products apart."""
+    return average_ranks(ranks.prod(axis=0)) if len(ranks) > 1 else ranks[0]
 
 
 def agreeing(ranks: Floats, agreement: float) -> Mask:
