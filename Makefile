@@ -18,13 +18,13 @@ quick: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -q -m quick
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m quick
 
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
 demo: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/trainless demo --out runs/ranked

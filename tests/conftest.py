@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import os
+import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser import browser, visit
 from tests.postgres import database, postgres
@@ -13,9 +17,10 @@ __all__ = ["browser", "database", "postgres", "visit"]
 
 torch.set_num_threads(1)
 
-SERVERS = {"postgres": "postgres", "browser": "browser"}  # session fixtures that are costly to start
+SERVERS = {"postgres": "postgres|database", "browser": "browser|visit"}  # what is costly to start, and its fixtures
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
 if "TRAINLESS_DATA" not in os.environ and (SHARED / "data").is_dir():
     os.environ["TRAINLESS_DATA"] = str(SHARED / "data")
 
@@ -37,31 +42,47 @@ def golden_dir() -> Path:
     return SHARED / "golden"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Pay for nothing twice: tests that share a costly fixture go to one process, and what takes longest begins first.
+@cache
+def together(path: str) -> str:
+    """What sends all tests of a file to one process: a server that they ask for, or a fixture of the whole file."""
+    text = (ROOT / path).read_text(encoding="utf8") if Path(path).name.startswith("test_") else ""
+    for server, names in SERVERS.items():
+        if re.search(rf'[( ]({names}): |getfixturevalue\("({names})"\)', text):
+            return server
+    return path if 'scope="module"' in text else ""
 
-    ``-m quick`` is one case of every test that neither is slow nor needs such a fixture.
-    """
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Pay for nothing twice: tests that share a costly fixture go to one process."""
+    return Scheduler(config, log)
+
+
+class Scheduler(LoadScopeScheduling):
+    """Files that share something stay together; all other tests go one by one to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return together(nodeid.partition("::")[0]) or nodeid
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, and mark one case of every test that is quick."""
     seen = set()
     for item in items:
-        group = _group(item)
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
         test = (item.path, getattr(item, "originalname", item.name))
-        if test not in seen and not group and item.get_closest_marker("slow") is None:
+        if test not in seen and not _shares(item) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
         seen.add(test)
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items.sort(key=_order)
 
 
-def _group(item: pytest.Item) -> str:
-    """The server that a test needs, else its module where that has a fixture of its own for all of its tests."""
+def _order(item: pytest.Item) -> int:
+    return 0 if together(item.nodeid.partition("::")[0]) else 1 if item.get_closest_marker("slow") else 2
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a test needs a fixture that is costly to set up."""
     fixtures = getattr(item, "_fixtureinfo", None)
-    for name, definitions in fixtures.name2fixturedefs.items() if fixtures else ():
-        if name in SERVERS:
-            return SERVERS[name]
-        if definitions[-1].scope == "module":
-            return item.path.stem
-    return ""
+    found = fixtures.name2fixturedefs.items() if fixtures else ()
+    return any(name in SERVERS or definitions[-1].scope == "module" for name, definitions in found)

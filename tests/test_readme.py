@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -10,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import Command, python
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 
@@ -28,8 +29,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setenv("TRAINLESS_STORE", str(tmp_path / "scores.sqlite"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
 
 
@@ -39,17 +38,25 @@ def test_there_is_something_to_test() -> None:
     assert {"my_net.py", "my_proxy.py"} <= set(FILES)
 
 
+def test_the_command_is_installed() -> None:
+    command = Path(sys.executable).with_name("trainless")
+    assert subprocess.run([command, "--version"], capture_output=True, text=True).stdout.startswith("trainless ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme(command: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if "--table" in command:
         request.getfixturevalue("data_dir")  # skips where the tables are not
-    done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout or "--csv" in command
+    program, *arguments = shlex.split(command)
+    assert program == "trainless"
+    done = Command(arguments, folder)
+    assert done.wait() == 0, done.err
+    assert done.out or "--csv" in command
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_of_the_readme(example: str, folder: Path) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", example], cwd=folder, check=True, timeout=120)
+    done = Command([example], folder, program=python)
+    assert done.wait() == 0, done.err

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Answer
+from tests.commands import Command
 from trainless.spaces.nb201 import NasBench201
 from trainless.tasks import task as find_task
 
@@ -110,25 +108,16 @@ def test_mistakes_are_one_line(trainless: Call, arguments: tuple[str, ...], mess
     assert "Traceback" not in answer.err
 
 
-def start(folder: Path, out: str, workers: int, evaluations: int = 4 * STEPS) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "trainless", *SMALL, "--ranking", "te-nas"),
-            *("--evaluations", str(evaluations), "--workers", str(workers), "--ahead", "1", "--out", out),
-        ],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(folder: Path, out: str, workers: int, evaluations: int = 4 * STEPS) -> Command:
+    numbers = ("--evaluations", str(evaluations), "--workers", str(workers), "--ahead", "1")
+    return Command([*SMALL, "--ranking", "te-nas", *numbers, "--out", out], folder)
 
 
 def steps(path: Path) -> int:
     return path.read_text().count('"candidates"') if path.exists() else 0
 
 
-def wait_for(process: subprocess.Popen[str], path: Path, number: int) -> None:
+def wait_for(process: Command, path: Path, number: int) -> None:
     while process.poll() is None and steps(path) < number:
         time.sleep(0.01)
 
@@ -138,8 +127,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The leaderboard of a run that nobody interrupted, with one worker."""
     folder = tmp_path_factory.mktemp("undisturbed")
     process = start(folder, "run", 1)
-    assert process.wait(120) == 0, process.communicate()[1]
-    process.communicate()
+    assert process.wait() == 0, process.err
     return (folder / "run" / "leaderboard.csv").read_bytes()
 
 
@@ -154,11 +142,9 @@ def test_kill_9_at_random_moments_changes_nothing(
         wait_for(victim, tmp_path / "run" / "trajectory.jsonl", number)
         time.sleep(chance.random() * 0.2)
         victim.kill()
-        victim.communicate()
         assert number <= steps(tmp_path / "run" / "trajectory.jsonl") < STEPS
     last = start(tmp_path, "run", workers)
-    assert last.wait(120) == 0, last.communicate()[1]
-    last.communicate()
+    assert last.wait() == 0, last.err
     assert (tmp_path / "run" / "leaderboard.csv").read_bytes() == undisturbed
     assert steps(tmp_path / "run" / "trajectory.jsonl") == STEPS
 
@@ -167,11 +153,10 @@ def test_kill_9_at_random_moments_changes_nothing(
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = start(tmp_path, "run", 2, evaluations=2000)
     wait_for(process, tmp_path / "run" / "trajectory.jsonl", 2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (out, err)
-    assert "the same command resumes from there" in err
-    assert "Traceback" not in err
+    process.send(signal.SIGINT)
+    assert process.wait(60) == 130, (process.out, process.err)
+    assert "the same command resumes from there" in process.err
+    assert "Traceback" not in process.err
     assert len((tmp_path / "run" / "leaderboard.csv").read_text().splitlines()) > 2
 
 

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.commands import share_server
 from trainless.core.task import Task
 from trainless.execution import fork_server
 from trainless.runs.search import search
@@ -84,7 +85,7 @@ class Place:
 
 def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
     """Search; leaves with 130 where it is interrupted."""
-    _share_server()
+    share_server()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
@@ -100,12 +101,6 @@ def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
         )
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _share_server() -> None:
-    """Fork workers from the server that this process itself was forked from, instead of starting another."""
-    multiprocessing.forkserver.ensure_running = lambda: None
-    multiprocessing.forkserver._forkserver.ensure_running = lambda: None  # type: ignore[attr-defined]
 
 
 def begin(place: Place, searcher: str = "evolution", **options: Any) -> BaseProcess:

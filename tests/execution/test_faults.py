@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Command
 from tests.execution.faulty import EVALUATIONS, SEARCHERS, Place, begin, finish, gone, preloaded
 
 MOMENTS = 20
@@ -167,31 +166,26 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def test_ctrl_c_at_a_terminal_ends_a_command_with_130_and_it_goes_on_later(tmp_path: Path) -> None:
-    def command(out: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "trainless", "search", "digits", "--space", "nb201", "--json"),
-                *("--space-args", "channels=2,cells=1", "--searcher", "random", "--proxies", "params"),
-                *("--batch", "4", "--evaluations", "60", "--workers", "2", "--out", str(tmp_path / out)),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def command(out: str) -> Command:
+        arguments = ["search", "digits", "--space", "nb201", "--json", "--space-args", "channels=2,cells=1"]
+        arguments += ["--searcher", "random", "--proxies", "params", "--batch", "4", "--evaluations", "60"]
+        return Command([*arguments, "--workers", "2", "--out", out], tmp_path)
 
     process = command("parts")
     steps = tmp_path / "parts" / "trajectory.jsonl"
     until(lambda: (steps.exists() and steps.stat().st_size > 0) or process.poll() is not None, 60.0)
     os.killpg(process.pid, signal.SIGINT)  # a terminal tells all processes of the command
-    _, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 130), err
-    assert "Traceback" not in err
-    if process.returncode == 130:
-        assert "the same command resumes from there" in err
-    out, err = command("parts").communicate(timeout=60)
-    assert json.loads(out)["evaluations"] == 60, err
-    whole, _ = command("whole").communicate(timeout=60)
+    code = process.wait(60)
+    assert code in (0, 130), process.err
+    assert "Traceback" not in process.err
+    if code == 130:
+        assert "the same command resumes from there" in process.err
+    resumed = command("parts")
+    assert resumed.wait(60) == 0, resumed.err
+    found = json.loads(resumed.out)
+    assert found["evaluations"] == 60
+    whole = command("whole")
+    assert whole.wait(60) == 0, whole.err
     boards = [(tmp_path / name / "leaderboard.csv").read_bytes() for name in ("parts", "whole")]
     assert boards[0] == boards[1]
-    assert json.loads(whole)["best"] == json.loads(out)["best"]
+    assert json.loads(whole.out)["best"] == found["best"]

@@ -150,16 +150,21 @@ def score(count):
     for _ in range(count):
         list(evaluate([ArchSubject(space, sample(space, rng))], data, proxies, [0], fbe=False))
 
-score(200)
-before = kilobytes()
-score(1000)
-print(kilobytes() - before)
+score(100)
+for _ in range(4):
+    before = kilobytes()
+    score(80)
+    print(kilobytes() - before)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
-def test_a_thousand_archs_leak_no_memory() -> None:
-    """Resident memory after 1,000 further archs; one leaked network (some 15 kB of weights) each would be 15 MB."""
+def test_many_archs_leak_no_memory() -> None:
+    """Resident memory after 80 further archs, four times: a leak shows each time, what an allocator keeps does not.
+
+    One leaked network (some 15 kB of weights) each would be 1.2 MB.
+    """
     done = subprocess.run([sys.executable, "-c", LEAK], capture_output=True, text=True, timeout=300, check=True)
-    assert int(done.stdout) < 8_000, f"{done.stdout.strip()} kB more"
+    grown = sorted(map(int, done.stdout.split()))
+    assert grown[1] < 640, f"{grown} kB more"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import Command, python
 from trainless.spaces import registry, space
 from trainless.spaces.mobilenet import START, MobileNet
 from trainless.spaces.moves import extent
@@ -25,8 +23,6 @@ COMMANDS = [line[2:] for kind, block in BLOCKS if kind == "console" for line in 
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_space.py").write_text(MY_SPACE)
     monkeypatch.setenv("TRAINLESS_STORE", str(tmp_path / "scores.sqlite"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
 
 
@@ -69,11 +65,14 @@ def test_sizes_of_mobilenet_by_adding_up_layers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page(command: str, folder: Path) -> None:
-    done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    program, *arguments = shlex.split(command)
+    assert program == "trainless"
+    done = Command(arguments, folder)
+    assert done.wait() == 0, done.err
+    assert done.out
 
 
 @pytest.mark.slow
 def test_the_example_of_the_page(folder: Path) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", EXAMPLE], cwd=folder, check=True, timeout=120)
+    done = Command([EXAMPLE], folder, program=python)
+    assert done.wait() == 0, done.err
