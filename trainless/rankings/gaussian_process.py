@@ -325,12 +325,7 @@ class Belief:
 
 
 def believe(
-    trend: npt.ArrayLike,
-    blocks: Blocks,
-    known: Mapping[int, float],
-    *,
-    kernel: Kernel | None = None,
-    seed: int = 0,
+    trend: npt.ArrayLike, blocks: Blocks, known: Mapping[int, float], *, kernel: Kernel | None = None, seed: int = 0
 ) -> Belief:
     """Learn from known accuracies, on top of a trend that is believed until they say otherwise.
 

@@ -98,8 +98,4 @@ class Budget:
         return None if self.evaluations is None else max(0, self.evaluations - spent.evaluations)
 
     def _pairs(self, spent: Spent) -> list[tuple[float | None, float]]:
-        return [
-            (self.evaluations, spent.evaluations),
-            (self.seconds, spent.seconds),
-            (self.simulated, spent.simulated),
-        ]
+        return [(self.evaluations, spent.evaluations), (self.seconds, spent.seconds), (self.simulated, spent.simulated)]

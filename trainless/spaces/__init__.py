@@ -13,16 +13,7 @@ from trainless.core.registry import Registry
 if TYPE_CHECKING:
     from trainless.spaces.custom import space_from
     from trainless.spaces.moves import cross, enumerate_archs, mutate, neighbours, sample
-    from trainless.spaces.protocol import (
-        CellSpace,
-        Counted,
-        Counts,
-        Network,
-        Scalable,
-        Space,
-        Supernet,
-        require_arch,
-    )
+    from trainless.spaces.protocol import CellSpace, Counted, Counts, Network, Scalable, Space, Supernet, require_arch
 
 __all__ = [
     "CellSpace",

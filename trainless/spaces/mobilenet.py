@@ -222,13 +222,11 @@ class MobileNet:
         return sum(archs for used, archs in ways.items() if used <= self.max_layers)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return MobileNetwork(self.plan(arch), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return count(self.plan(arch), task)
 
     def plan(self, arch: Arch) -> NetworkPlan:
@@ -408,30 +406,18 @@ class NetworkPlan:
 def count(plan: NetworkPlan, task: Task) -> Counts:
     """Parameters, multiply–accumulates and parameter tensors of a plan at the task's resolution."""
     tally = Tally()
-    size = tally.conv(task.input_shape[0], plan.stem, 3, task.input_shape[1:], stride=plan.stem_stride)
-    tally.norm(plan.stem)
+    size = tally.conv(task.input_shape[0], plan.stem, 3, task.input_shape[1:], stride=plan.stem_stride, norm=True)
     for group in plan.groups:
-        for residual in group.residuals():
-            size = _count_residual(tally, residual, size)
-    tally.conv(plan.groups[-1].outputs, plan.last, 1, size)
-    tally.norm(plan.last)
+        for r in group.residuals():
+            tally.conv(r.inputs, r.middle, 1, size, norm=True)
+            after = tally.conv(r.middle, r.middle, r.kernel, size, stride=r.stride, groups=r.middle, norm=True)
+            tally.conv(r.middle, r.outputs, 1, after, norm=True)
+            if r.project:
+                tally.conv(r.inputs, r.outputs, 1, size, stride=r.stride, bias=True, norm=True)
+            size = after
+    tally.conv(plan.groups[-1].outputs, plan.last, 1, size, norm=True)
     tally.linear(plan.last, task.target.outputs)
     return tally.counts()
-
-
-def _count_residual(tally: Tally, residual: Residual, size: tuple[int, ...]) -> tuple[int, ...]:
-    tally.conv(residual.inputs, residual.middle, 1, size)
-    after = tally.conv(
-        residual.middle, residual.middle, residual.kernel, size, stride=residual.stride, groups=residual.middle
-    )
-    tally.conv(residual.middle, residual.outputs, 1, after)
-    tally.norm(residual.middle)
-    tally.norm(residual.middle)
-    tally.norm(residual.outputs)
-    if residual.project:
-        tally.conv(residual.inputs, residual.outputs, 1, size, stride=residual.stride, bias=True)
-        tally.norm(residual.outputs)
-    return after
 
 
 def _norm(dims: int, channels: int) -> nn.Module:

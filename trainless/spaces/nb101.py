@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from trainless.spaces.nb101_cell import (
     unique_cells,
     vertex_channels,
 )
-from trainless.spaces.ops import GLOBAL, MAXIMUM, NORM, conv
+from trainless.spaces.ops import GLOBAL, MAXIMUM, NORM, Tally, conv
 from trainless.spaces.protocol import Counts, Network, require_arch, require_grid, require_least
 from trainless.spaces.sketch import Edge, Graph, Node
 
@@ -293,22 +292,17 @@ def _cell_convolutions(cell: Cell, inputs: int, outputs: int) -> Iterator[tuple[
 
 def count(cell: Cell, task: Task, channels: int, cells: int, stacks: int) -> Counts:
     """Parameters, multiply–accumulates and parameter tensors of that network, from shapes alone."""
-    dims, size = task.dims, list(task.input_shape[1:])
-    inputs = outputs = channels
-    rows = [(1, math.prod(size), (task.input_shape[0], outputs, 3))]
+    tally, inputs, outputs = Tally(), channels, channels
+    size = tally.conv(task.input_shape[0], channels, 3, task.input_shape[1:], norm=True)
     for stack in range(stacks):
         if stack:
-            size = [(length + 1) // 2 for length in size]
+            size = tuple((length + 1) // 2 for length in size)
             outputs *= 2
-        area = math.prod(size)
-        rows += [(1, area, layer) for layer in _cell_convolutions(cell, inputs, outputs)]
-        rows += [(cells - 1, area, layer) for layer in _cell_convolutions(cell, outputs, outputs)]
+        for times, wide in ((1, inputs), (cells - 1, outputs)):
+            one = Tally()
+            for layer in _cell_convolutions(cell, wide, outputs):
+                one.conv(*layer, size, norm=True)
+            tally.add(one, times)
         inputs = outputs
-    classes = task.target.outputs
-    params, flops, layers = outputs * classes + classes, outputs * classes, 2
-    for times, area, (wide, narrow, kernel) in rows:
-        weights = times * kernel**dims * wide * narrow
-        params += weights + times * 2 * narrow
-        flops += weights * area
-        layers += 3 * times
-    return Counts(params, flops, layers)
+    tally.linear(outputs, task.target.outputs)
+    return tally.counts()

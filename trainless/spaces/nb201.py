@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from trainless.core.arch import Arch, Decision, Region, region_of
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import Extent, has_options
-from trainless.spaces.ops import GLOBAL, NORM, BlockNetwork, Reduction, ReluConvNorm, Zero, average, conv
+from trainless.spaces.ops import GLOBAL, NORM, BlockNetwork, Reduction, ReluConvNorm, Tally, Zero, average, conv
 from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least, require_region
 from trainless.spaces.sketch import Graph, edge_cell
 
@@ -142,15 +141,12 @@ class NasBench201:
         )
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
+        tally = Tally()
         base, one, three = _base_counts(self.channels, self.cells, task.input_shape, task.target.outputs)
-        ones, threes = arch.count(CONV1), arch.count(CONV3)
-        return Counts(
-            base.params + ones * one.params + threes * three.params,
-            base.flops + ones * one.flops + threes * three.flops,
-            base.layers + ones * one.layers + threes * three.layers,
-        )
+        for part, times in ((base, 1), (one, arch.count(CONV1)), (three, arch.count(CONV3))):
+            tally.add(part, times)
+        return tally.counts()
 
     def extent(self) -> Extent:
         return Extent(15_625, 15_625, 5_653)
@@ -268,28 +264,17 @@ class _Net(BlockNetwork):
 
 
 @functools.lru_cache(maxsize=64)
-def _base_counts(
-    channels: int, cells: int, input_shape: tuple[int, ...], outputs: int
-) -> tuple[Counts, Counts, Counts]:
+def _base_counts(channels: int, cells: int, input_shape: tuple[int, ...], outputs: int) -> tuple[Tally, Tally, Tally]:
     """What every arch has, and what one 1×1 and one 3×3 edge add in all cells together."""
-    dims = len(input_shape) - 1
-    size = list(input_shape[1:])
-    params = 3**dims * input_shape[0] * channels + 2 * channels
-    flops = 3**dims * input_shape[0] * channels * math.prod(size)
-    layers = 3
-    edges = {1: [0, 0], 3: [0, 0]}
+    base, one, three = Tally(), Tally(), Tally()
+    size = base.conv(input_shape[0], channels, 3, input_shape[1:], norm=True)
     for stage in range(3):
         if stage:
-            halved = [(length + 1) // 2 for length in size]
-            wide = 2 * channels
-            params += 3**dims * (channels * wide + wide * wide) + channels * wide + 4 * wide
-            flops += (3**dims * (channels * wide + wide * wide) + channels * wide) * math.prod(halved)
-            layers += 7
-            size, channels = halved, wide
-        for kernel, total in edges.items():
-            total[0] += cells * (kernel**dims * channels * channels + 2 * channels)
-            total[1] += cells * kernel**dims * channels * channels * math.prod(size)
-    params += 2 * channels + channels * outputs + outputs
-    flops += channels * outputs
-    one, three = (Counts(edges[kernel][0], edges[kernel][1], 3 * 3 * cells) for kernel in (1, 3))
-    return Counts(params, flops, layers + 4), one, three
+            size = base.reduction(channels, 2 * channels, size)
+            channels *= 2
+        for _ in range(cells):
+            one.conv(channels, channels, 1, size, norm=True)
+            three.conv(channels, channels, 3, size, norm=True)
+    base.norm(channels)
+    base.linear(channels, outputs)
+    return base, one, three

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -36,11 +37,7 @@ FAMILIES = {
         nodes=4,
         loose=False,
     ),
-    "enas": _family(
-        "skip_connect sep_conv_3x3 sep_conv_5x5 avg_pool_3x3 max_pool_3x3",
-        nodes=5,
-        loose=True,
-    ),
+    "enas": _family("skip_connect sep_conv_3x3 sep_conv_5x5 avg_pool_3x3 max_pool_3x3", nodes=5, loose=True),
     "pnas": _family(
         "sep_conv_3x3 sep_conv_5x5 sep_conv_7x7 conv_7x1_1x7 skip_connect avg_pool_3x3 max_pool_3x3 dil_conv_3x3",
         nodes=5,
@@ -145,8 +142,7 @@ class NdsSpace:
         return CellsAlone(frame.normal, frame.reduction, dims)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return count(self._frame(region_of(arch)), task)
 
     def scaled(self, channels: int, cells: int) -> NdsSpace:
@@ -246,34 +242,18 @@ def _graph(title: str, nodes: Nodes, cell: CellPlan) -> Graph:
     return Graph(title, (*inputs, *states, Node("output", "output", "output")), (*pairs, *ends))
 
 
-def cell_space(
-    family: str, skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None
-) -> NdsSpace:
-    """A cell space at the published width and depth of its skeleton where these are not given."""
-    wide, deep = PUBLISHED.get(skeleton, (1, 1))
-    return NdsSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
+def _published(family: str, summary: str) -> Callable[..., NdsSpace]:
+    def made(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
+        wide, deep = PUBLISHED.get(skeleton, (1, 1))
+        return NdsSpace(family, wide if channels is None else channels, deep if cells is None else cells, skeleton)
+
+    made.__name__, made.__doc__ = family, summary
+    return made
 
 
-def darts(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
-    """Cells of DARTS (Liu et al., 2019): 4 nodes, 8 operations, all nodes concatenated."""
-    return cell_space("darts", skeleton, channels, cells)
-
-
-def enas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
-    """Cells of ENAS as in the NDS study: 5 nodes, 5 operations, loose ends concatenated."""
-    return cell_space("enas", skeleton, channels, cells)
-
-
-def pnas(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
-    """Cells of PNAS as in the NDS study: 5 nodes, 8 operations, all nodes concatenated."""
-    return cell_space("pnas", skeleton, channels, cells)
-
-
-def nasnet(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
-    """Cells of NASNet as in the NDS study: 5 nodes, 13 operations, loose ends concatenated."""
-    return cell_space("nasnet", skeleton, channels, cells)
-
-
-def amoeba(skeleton: Skeleton = "cifar", channels: int | None = None, cells: int | None = None) -> NdsSpace:
-    """Cells of AmoebaNet as in the NDS study: 5 nodes, 8 operations, loose ends concatenated."""
-    return cell_space("amoeba", skeleton, channels, cells)
+_STUDY = "as in the NDS study"
+darts = _published("darts", "Cells of DARTS (Liu et al., 2019): 4 nodes, 8 operations, all nodes concatenated.")
+enas = _published("enas", f"Cells of ENAS {_STUDY}: 5 nodes, 5 operations, loose ends concatenated.")
+pnas = _published("pnas", f"Cells of PNAS {_STUDY}: 5 nodes, 8 operations, all nodes concatenated.")
+nasnet = _published("nasnet", f"Cells of NASNet {_STUDY}: 5 nodes, 13 operations, loose ends concatenated.")
+amoeba = _published("amoeba", f"Cells of AmoebaNet {_STUDY}: 5 nodes, 8 operations, loose ends concatenated.")

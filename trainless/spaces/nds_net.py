@@ -105,8 +105,7 @@ def tally_operation(tally: Tally, name: str, channels: int, stride: int, size: t
     if name == "skip_connect" and stride == 2:
         tally_reduce(tally, channels, channels, size)
     elif name in _PLAIN:
-        tally.conv(channels, channels, _PLAIN[name], size, stride=stride)
-        tally.norm(channels)
+        tally.conv(channels, channels, _PLAIN[name], size, stride=stride, norm=True)
     elif name in _AXIAL:
         _tally_axial(tally, channels, _AXIAL[name], stride, size)
     elif name in _DILATED:
@@ -126,9 +125,7 @@ def tally_reduce(tally: Tally, inputs: int, outputs: int, size: tuple[int, ...])
 
 def _tally_depthwise(tally: Tally, channels: int, kernel: int, stride: int, size: tuple[int, ...]) -> tuple[int, ...]:
     size = tally.conv(channels, channels, kernel, size, stride=stride, groups=channels)
-    tally.conv(channels, channels, 1, size)
-    tally.norm(channels)
-    return size
+    return tally.conv(channels, channels, 1, size, norm=True)
 
 
 def _tally_axial(tally: Tally, channels: int, kernel: int, stride: int, size: tuple[int, ...]) -> None:
@@ -301,9 +298,7 @@ def count(frame: Frame, task: Task) -> Counts:
     for (step, first, second), times in places.items():
         cell = Tally()
         _tally_cell(cell, frame, step, first, second)
-        tally.params += times * cell.params
-        tally.flops += times * cell.flops
-        tally.tensors += times * cell.tensors
+        tally.add(cell, times)
     tally.linear(_features(frame, steps), task.target.outputs)
     return tally.counts()
 
@@ -315,15 +310,12 @@ def _halved(size: tuple[int, ...]) -> tuple[int, ...]:
 def _tally_stems(tally: Tally, frame: Frame, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
     inputs, *size = task.input_shape
     if frame.skeleton == "cifar":
-        full = tally.conv(inputs, STEM_MULTIPLIER * frame.channels, 3, size)
-        tally.norm(STEM_MULTIPLIER * frame.channels)
+        full = tally.conv(inputs, STEM_MULTIPLIER * frame.channels, 3, size, norm=True)
         return full, full
     half = frame.channels // 2
-    quarter = tally.conv(half, frame.channels, 3, tally.conv(inputs, half, 3, size, stride=2), stride=2)
-    eighth = tally.conv(frame.channels, frame.channels, 3, quarter, stride=2)
-    for channels in (half, frame.channels, frame.channels):
-        tally.norm(channels)
-    return quarter, eighth
+    halved = tally.conv(inputs, half, 3, size, stride=2, norm=True)
+    quarter = tally.conv(half, frame.channels, 3, halved, stride=2, norm=True)
+    return quarter, tally.conv(frame.channels, frame.channels, 3, quarter, stride=2, norm=True)
 
 
 def _tally_cell(tally: Tally, frame: Frame, step: _Step, older: tuple[int, ...], newer: tuple[int, ...]) -> None:
@@ -331,10 +323,8 @@ def _tally_cell(tally: Tally, frame: Frame, step: _Step, older: tuple[int, ...],
     if step.after_reduction:
         tally_reduce(tally, step.older, channels, older)
     else:
-        tally.conv(step.older, channels, 1, older)
-        tally.norm(channels)
-    tally.conv(step.newer, channels, 1, newer)
-    tally.norm(channels)
+        tally.conv(step.older, channels, 1, older, norm=True)
+    tally.conv(step.newer, channels, 1, newer, norm=True)
     inner = _halved(newer) if step.reduces else newer
     cell = frame.reduction if step.reduces else frame.normal
     for name, source in itertools.chain(*itertools.chain(*cell.nodes)):

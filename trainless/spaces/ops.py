@@ -119,14 +119,23 @@ class Tally:
         stride: int = 1,
         groups: int = 1,
         bias: bool = False,
+        norm: bool = False,
     ) -> tuple[int, ...]:
-        """Count a convolution with the padding of ``conv``; returns its output's size."""
+        """Count a convolution with the padding of ``conv``, and a norm after it; returns its output's size."""
         after = tuple((length - 1) // stride + 1 for length in size)
         weights = kernel ** len(after) * (inputs // groups) * outputs
         self.params += weights + outputs * bias
         self.flops += weights * math.prod(after)
         self.tensors += 1 + bias
+        if norm:
+            self.norm(outputs)
         return after
+
+    def reduction(self, inputs: int, outputs: int, size: Sequence[int]) -> tuple[int, ...]:
+        """Count a :class:`Reduction`; returns its output's size."""
+        half = self.conv(inputs, outputs, 3, size, stride=2, norm=True)
+        self.conv(outputs, outputs, 3, half, norm=True)
+        return self.conv(inputs, outputs, 1, half)
 
     def norm(self, channels: int) -> None:
         self.params += 2 * channels
@@ -140,6 +149,11 @@ class Tally:
     def parameter(self, size: int) -> None:
         self.params += size
         self.tensors += 1
+
+    def add(self, other: Tally, times: int) -> None:
+        self.params += times * other.params
+        self.flops += times * other.flops
+        self.tensors += times * other.tensors
 
     def counts(self) -> Counts:
         return Counts(self.params, self.flops, self.tensors)

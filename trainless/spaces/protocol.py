@@ -120,8 +120,8 @@ def counter(space: Space, task: Task) -> Callable[[Arch], Counts]:
     return lambda arch: counts(arch, task)
 
 
-def require_arch(space: Space, arch: Arch) -> None:
-    """Raise InputError where an arch does not fit the decisions or is not valid."""
+def require_arch(space: Space, arch: Arch, task: Task | None = None) -> None:
+    """Raise InputError where an arch does not fit the decisions or is not valid, or the task does not fit the space."""
     if len(arch) != len(space.decisions):
         raise InputError(f"{space.name} has {len(space.decisions)} decisions, but {arch} has {len(arch)} entries")
     for option, decision in zip(arch, space.decisions, strict=True):
@@ -132,6 +132,8 @@ def require_arch(space: Space, arch: Arch) -> None:
             )
     if not space.valid(arch):
         raise InputError(f"{space.name}: {arch} is not a valid architecture of this space")
+    if task is not None:
+        space.check(task)
 
 
 def require_region(space: Space, region: Region) -> None:
@@ -144,11 +146,7 @@ def require_region(space: Space, region: Region) -> None:
 
 
 def require_grid(
-    space: Space,
-    task: Task,
-    least: int = 1,
-    reason: str = "",
-    remedy: str = "give larger inputs, or --size for a task",
+    space: Space, task: Task, least: int = 1, reason: str = "", remedy: str = "give larger inputs, or --size for a task"
 ) -> None:
     """Raise InputError where a task's inputs have no one to three axes in space, or are too small along one.
 

@@ -95,14 +95,12 @@ class Recurrent:
         return self.encode(canonical_cell(self.cell(arch)))
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return LanguageModel(self.cell(arch), task.vocabulary, layer_sizes(self.emsize, self.nhid, self.layers))
 
     def counts(self, arch: Arch, task: Task) -> Counts:
         """Multiply–accumulates are those of one sequence of the task's length."""
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         cell, tally, length = self.cell(arch), Tally(), task.input_shape[0]
         for inputs, width in layer_sizes(self.emsize, self.nhid, self.layers):
             count_layer(tally, cell, inputs, width, length)

@@ -53,21 +53,19 @@ class Sizes:
         return Extent(every, every, every)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return _Net(_widths(arch), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         tally, widths = Tally(), _widths(arch)
-        size = tally.conv(task.input_shape[0], widths[0], 3, task.input_shape[1:])
-        tally.norm(widths[0])
         inputs = widths[0]
+        size = tally.conv(task.input_shape[0], inputs, 3, task.input_shape[1:], norm=True)
         for layer, width in enumerate(widths):
-            size = (
-                _count_reduction(tally, inputs, width, size) if layer % 2 else _count_cell(tally, inputs, width, size)
-            )
+            if layer % 2:
+                size = tally.reduction(inputs, width, size)
+            else:
+                _count_cell(tally, inputs, width, size)
             inputs = width
         tally.norm(inputs)
         tally.linear(inputs, task.target.outputs)
@@ -95,23 +93,11 @@ def _widths(arch: Arch) -> tuple[int, ...]:
     return tuple(WIDTHS[option] for option in arch)
 
 
-def _count_cell(tally: Tally, inputs: int, width: int, size: tuple[int, ...]) -> tuple[int, ...]:
+def _count_cell(tally: Tally, inputs: int, width: int, size: tuple[int, ...]) -> None:
     for source in (inputs, inputs, width, width, width):
-        tally.conv(source, width, 3, size)
-        tally.norm(width)
+        tally.conv(source, width, 3, size, norm=True)
     if inputs != width:
-        tally.conv(inputs, width, 1, size)
-        tally.norm(width)
-    return size
-
-
-def _count_reduction(tally: Tally, inputs: int, width: int, size: tuple[int, ...]) -> tuple[int, ...]:
-    half = tally.conv(inputs, width, 3, size, stride=2)
-    tally.norm(width)
-    tally.conv(width, width, 3, half)
-    tally.norm(width)
-    tally.conv(inputs, width, 1, half)
-    return half
+        tally.conv(inputs, width, 1, size, norm=True)
 
 
 class _Cell(nn.Module):
@@ -121,18 +107,13 @@ class _Cell(nn.Module):
         super().__init__()
         self.first = nn.ModuleList(ReluConvNorm(dims, inputs, width, 3) for _ in range(2))
         self.inner = nn.ModuleList(ReluConvNorm(dims, width, width, 3) for _ in _INNER)
-        self.skip = nn.Identity() if inputs == width else _Widen(dims, inputs, width)
+        self.skip = nn.Identity() if inputs == width else nn.Sequential(conv(dims, inputs, width, 1), NORM[dims](width))
 
     def forward(self, x: Tensor) -> Tensor:
         one = self.first[0](x)
         two = self.first[1](x) + self.inner[0](one)
         three: Tensor = self.skip(x) + self.inner[1](one) + self.inner[2](two)
         return three
-
-
-class _Widen(nn.Sequential):
-    def __init__(self, dims: int, inputs: int, width: int) -> None:
-        super().__init__(conv(dims, inputs, width, 1), NORM[dims](width))
 
 
 class _Net(BlockNetwork):

@@ -91,14 +91,12 @@ class Transformer:
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         """Positions and class token are N(0, 0.02²), everything else is by PyTorch's own rules."""
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         return VisionTransformer(self.shape(arch), task)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
         """Linear layers, patches and the two products of attention, queries by keys and weights by values."""
-        require_arch(self, arch)
-        self.check(task)
+        require_arch(self, arch, task)
         shape, tally = self.shape(arch), Tally()
         patches = math.prod(_grid(task, shape.patch))
         tokens = patches + (shape.pool == "class")

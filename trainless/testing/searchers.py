@@ -67,12 +67,7 @@ def _check_before(searcher: Searcher) -> None:
 
 
 def _check_run(
-    make: Factory,
-    space: Choices,
-    feasible: Feasible | None,
-    measure: Measure,
-    limit: int | None,
-    steps: int,
+    make: Factory, space: Choices, feasible: Feasible | None, measure: Measure, limit: int | None, steps: int
 ) -> None:
     """Three at once: one goes on, one is made anew with the same seed, one is restored from JSON at every step."""
     first, twin, restored = make(7), make(7), make(8)
@@ -114,13 +109,7 @@ def _check_region(region: Region, space: Choices) -> None:
         assert part <= set(range(len(decision))), f"{sorted(part)} are not options of {decision.name!r}"
 
 
-def _check_any_order(
-    make: Factory,
-    space: Choices,
-    feasible: Feasible | None,
-    measure: Measure,
-    steps: int,
-) -> None:
+def _check_any_order(make: Factory, space: Choices, feasible: Feasible | None, measure: Measure, steps: int) -> None:
     """Results come back late, one by one and shuffled, while more is asked for."""
     searcher, rng = make(3), np.random.default_rng(0)
     outstanding: list[Proposal] = []
