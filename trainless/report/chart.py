@@ -17,6 +17,7 @@ _RIGHT, _TOP, _BOTTOM = 14.0, 12.0, 46.0
 WIDE = 560.0  # of a figure that stands alone
 _SIZE = 12.0
 Words = Callable[[float], str]
+Values = Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,8 @@ class AxisScale:
     """From values to coordinates, in proportion or by logarithm.
 
     Example:
-        >>> AxisScale(0, 10, 100, 200)(5)
-        150.0
-        >>> AxisScale(1, 100, 0, 10, log=True)(10)
-        5.0
+        >>> AxisScale(0, 10, 100, 200)(5), AxisScale(1, 100, 0, 10, log=True)(10)
+        (150.0, 5.0)
     """
 
     low: float
@@ -68,10 +67,8 @@ def ticks(low: float, high: float, count: int = 6, *, log: bool = False) -> list
     """Round values within a range, about as many as asked for.
 
     Example:
-        >>> ticks(0, 1)
-        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-        >>> ticks(0.5, 2000, log=True)
-        [1.0, 10.0, 100.0, 1000.0]
+        >>> ticks(0, 1), ticks(0.5, 2000, log=True)
+        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 10.0, 100.0, 1000.0])
     """
     if log:
         first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
@@ -138,22 +135,17 @@ def axes(plane: Plot) -> Markup:
     x, y = plane.x, plane.y
     marks = []
     for value in ticks(y.low, y.high, log=y.log):
-        place = y(value)
-        if not plane.y_words(value):
-            continue
-        marks.append(tag("line", x1=x.start, x2=x.stop, y1=place, y2=place, class_="grid"))
-        marks.append(words(x.start - 7, place, plane.y_words(value), anchor="end"))
+        if said := plane.y_words(value):
+            marks.append(tag("line", x1=x.start, x2=x.stop, y1=y(value), y2=y(value), class_="grid"))
+            marks.append(words(x.start - 7, y(value), said, anchor="end"))
     for value in ticks(x.low, x.high, log=x.log):
-        place = x(value)
-        if not plane.x_words(value):
-            continue
-        marks.append(tag("line", x1=place, x2=place, y1=y.start, y2=y.start + 4, class_="axis"))
-        marks.append(words(place, y.start + 15, plane.x_words(value)))
+        if said := plane.x_words(value):
+            marks.append(tag("line", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 4, class_="axis"))
+            marks.append(words(x(value), y.start + 15, said))
     marks.append(tag("line", x1=x.start, x2=x.stop, y1=y.start, y2=y.start, class_="axis"))
     marks.append(words((x.start + x.stop) / 2, plane.height - 9, plane.x_title, class_="title"))
     middle = (y.start + y.stop) / 2
-    turned = f"rotate(-90 13 {short(middle)})"
-    marks.append(words(13, middle, plane.y_title, class_="title", transform=turned))
+    marks.append(words(13, middle, plane.y_title, class_="title", transform=f"rotate(-90 13 {short(middle)})"))
     return joined(marks)
 
 
@@ -168,20 +160,12 @@ def words(
     transform: str | None = None,
 ) -> Markup:
     """A line of text with its middle at ``y``."""
-    return tag(
-        "text",
-        text or Markup(""),
-        x=x,
-        y=y,
-        text_anchor=anchor,
-        font_size=size,
-        dominant_baseline="central",
-        class_=class_,
-        transform=transform,
-    )
+    place: dict[str, str | float] = {"x": x, "y": y, "text_anchor": anchor, "font_size": size}
+    text = text or Markup("")
+    return tag("text", text, **place, dominant_baseline="central", class_=class_, transform=transform)
 
 
-def path(plane: Plot, xs: Sequence[float], ys: Sequence[float], *, step: bool = False) -> str:
+def path(plane: Plot, xs: Values, ys: Values, *, step: bool = False) -> str:
     """The way through points: straight, or level until the next; values that are not finite leave a gap.
 
     Example:
@@ -202,14 +186,7 @@ def path(plane: Plot, xs: Sequence[float], ys: Sequence[float], *, step: bool = 
 
 
 def line(
-    plane: Plot,
-    xs: Sequence[float],
-    ys: Sequence[float],
-    colour: str,
-    *,
-    tip: str = "",
-    step: bool = False,
-    kind: str = "",
+    plane: Plot, xs: Values, ys: Values, colour: str, *, tip: str = "", step: bool = False, kind: str = ""
 ) -> Markup:
     """A line; ``kind`` is ``thin``, ``dashed`` or both."""
     return tag("path", d=path(plane, xs, ys, step=step), class_=f"line {colour} {kind}".strip(), data_tip=tip or None)

@@ -33,21 +33,11 @@ BEST = 20  # of a leaderboard
 
 @dataclass(frozen=True, eq=False)
 class SearchRecord:
-    """One search: the candidates that it looked at, in its order.
+    """One search: the candidates that it looked at (archs, or the regions of a pruning), in its order.
 
-    Args:
-        name: Such as ``rl-00``; what stands before the dash is the method.
-        searcher: Its registered name.
-        ranking: What it went by; empty where there is none.
-        directions: The measured columns, and whether more is better.
-        candidates: Archs, or the regions of a pruning.
-        steps: The step in which each was told.
-        values: Each column's value of each candidate; NaN where it failed.
-        best: Its leaderboard, best first; at least the winner.
-        best_values: The scores of those.
-        evaluations: Candidates that were told.
-        seconds: What it took.
-        seed: Of the search.
+    The name is such as ``rl-00``; what stands before the dash is the method. ``directions`` are the measured columns,
+    and whether more is better; ``steps`` says in which step each candidate was told; values are NaN where it failed.
+    ``best`` is the leaderboard, at least the winner.
     """
 
     name: str
@@ -71,19 +61,12 @@ class SearchRecord:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """A whole run.
+    """A whole run: ``run.json``, the searches, and of a design what it came to.
 
-    Args:
-        settings: What was asked for (``run.json``).
-        decisions: The decisions of the space with the names of their options.
-        space: The space, for drawing; None where it cannot be opened here.
-        searches: What was looked at.
-        summary: Everything that a design came to; empty for a search alone.
-        predictions: What the ensemble said of the test part; empty where there is none.
-        histories: Each trained member's epochs, by its name.
-        shown: Counts, examples and cases of the data (:mod:`trainless.report.training`); empty where none were kept.
-        ensemble: Weights, temperature and thresholds (``ensemble.json``).
-        task: What the networks are for, without its data; None where that is not known.
+    ``decisions`` are those of the space with the names of their options; the space is None where it cannot be opened
+    here. ``predictions`` is what the ensemble said of the test part, ``histories`` each trained member's epochs,
+    ``shown`` counts, examples and cases of the data (:mod:`trainless.report.training`), ``ensemble`` its weights,
+    temperature and thresholds. What there is not is empty, and the task is without its data.
     """
 
     settings: Json
@@ -125,12 +108,9 @@ MakesPart: TypeAlias = Callable[[Contents], Content | Sequence[Content]]
 
 @dataclass(frozen=True)
 class ReportPart:
-    """One entry of a report: a figure, a table or some words.
+    """One entry of a report: a figure, a table or some words; None and an empty sequence are nothing to show.
 
-    Args:
-        make: Makes it of a run; None and an empty sequence are nothing to show.
-        needs: What the run must have.
-        beside: Whether it stands beside its neighbours where there is room.
+    It is made where the run has what it needs, and stands beside its neighbours where that is said and there is room.
     """
 
     make: MakesPart
@@ -160,15 +140,10 @@ def report_part(*needs: Need, beside: bool = False) -> Callable[[MakesPart], Rep
 
 
 def contents_of(path: Path, reader: RunReader, chosen: Space | None = None) -> Contents:
-    """Gather what a run has kept for its report.
+    """Gather what a run has kept for its report; its reader keeps the steps.
 
-    Args:
-        path: The run folder.
-        reader: Its reader, which keeps the steps.
-        chosen: The space, where it is not a registered one.
-
-    Raises:
-        InputError: The folder is that of no search and no design, or of one that has nothing to report yet.
+    ``chosen`` is the space, where it is not a registered one. Raises InputError where the folder is that of no search
+    and no design, or of one that has nothing to report yet.
     """
     catch_up(reader)
     if isinstance(reader, DesignReader):
@@ -189,10 +164,8 @@ def arrays_in(path: Path) -> Arrays:
 def _of_design(path: Path, reader: DesignReader, chosen: Space | None) -> Contents:
     summary, ensemble = read_document(path / SUMMARY), read_document(path / ENSEMBLE)
     searches = {trial["name"]: reader.searches[trial["name"]] for trial in summary["plan"]["searches"]}
-    histories = {}
-    for member in summary["members"]:
-        if member["folder"]:
-            histories[member["name"]] = history_of(member_folder(path, member["folder"]))
+    folders = {member["name"]: member["folder"] for member in summary["members"] if member["folder"]}
+    histories = {name: history_of(member_folder(path, folder)) for name, folder in folders.items()}
     settings = {name: value for name, value in reader.settings.items() if name != "plan"}
     return Contents(
         settings,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,11 +57,9 @@ def referrals(contents: Contents) -> Content:
 def prediction_sets(contents: Contents) -> Content:
     """Sizes of the sets, and whether they keep their promise."""
     said, own = contents.predictions, contents.summary["test"].get("sets")
-    return (
-        None
-        if own is None or "sets" not in said
-        else drawn("Prediction sets", sizes_figure(said["sets"]), _sets_words(own))
-    )
+    if own is None or "sets" not in said:
+        return None
+    return drawn("Prediction sets", sizes_figure(said["sets"]), _sets_words(own))
 
 
 @report_part("tested", "values", beside=True)
@@ -71,11 +68,9 @@ def errors(contents: Contents) -> Content:
     said = contents.predictions
     y = said["y"].reshape(said["mean"].shape)[:, 0]
     single = said["single"][:, :, 0] if "single" in said else None
-    return drawn(
-        "Error against confidence",
-        error_figure(y, said["mean"][:, 0], said["members"][:, :, 0].var(0), single),
-        "The mean error on the cases on which the members agree most, then on more and more of them.",
-    )
+    drawing = error_figure(y, said["mean"][:, 0], said["members"][:, :, 0].var(0), single)
+    text = "The mean error on the cases on which the members agree most, then on more and more of them."
+    return drawn("Error against confidence", drawing, text)
 
 
 @report_part("tested", "values")
@@ -84,20 +79,20 @@ def intervals(contents: Contents) -> Content:
     own = contents.summary["test"].get("intervals")
     if own is None:
         return None
-    return tag(
-        "p",
-        f"Intervals promise to hold the truth in {percent(own['promised'], 0)} of the cases; found:"
-        f" {percent(own['coverage']['value'])} (95 % interval {percent(own['coverage']['low'])} to"
-        f" {percent(own['coverage']['high'])}). They are {width_in_words(own)}.",
-    )
+    text = f"Intervals promise to hold the truth in {percent(own['promised'], 0)} of the cases; found: {_found(own)}."
+    return tag("p", f"{text} They are {width_in_words(own)}.")
+
+
+def _found(own: Json) -> str:
+    value, low, high = (percent(own["coverage"][end]) for end in ("value", "low", "high"))
+    return f"{value} (95 % interval {low} to {high})"
 
 
 @report_part("tested")
 def drift(contents: Contents) -> Content:
     """Whether the test cases look like the training data."""
     text = contents.summary["test"].get("drift", {}).get("text", "")
-    said = f"Do the test cases look like the training data? {text[:1].upper()}{text[1:]}." if text else ""
-    return tag("p", said)
+    return tag("p", f"Do the test cases look like the training data? {text[:1].upper()}{text[1:]}." if text else "")
 
 
 def _area_words(test: Json) -> str:
@@ -126,8 +121,7 @@ def _sets_words(own: Json) -> str:
     each = " for every class by itself" if own["by_class"] else ""
     return (
         "A set names every answer that cannot be ruled out. Promised: the truth is in it in"
-        f" {percent(own['promised'], 0)} of the cases{each}; found: {percent(own['coverage']['value'])} (95 % interval"
-        f" {percent(own['coverage']['low'])} to {percent(own['coverage']['high'])}). One answer is a clear one, none or"
+        f" {percent(own['promised'], 0)} of the cases{each}; found: {_found(own)}. One answer is a clear one, none or"
         " several call for a person."
     )
 
@@ -197,14 +191,8 @@ def confidence_figure(own: Json, single: Json | None) -> Markup:
     curves = [("c0", "different architectures", own)] + ([("c1", "one architecture", single)] if single else [])
     held = [value for _, _, curve in curves for value in curve["accuracy"]]
     low = max(0.0, min(held) - 0.05 * max(0.1, 1 - min(held)))
-    plane = frame(
-        UNIT,
-        (min(low, 0.98), 1.002),
-        x_title="surest share of the cases",
-        y_title="right",
-        x_words=whole,
-        y_words=lambda value: percent(value, 1),
-    )
+    span = (min(low, 0.98), 1.002)
+    plane = frame(UNIT, span, x_title="surest share of the cases", y_title="right", x_words=whole, y_words=percent)
     marks = []
     for shade, name, curve in curves:
         xs, ys = curve["shares"], curve["accuracy"]
@@ -234,9 +222,8 @@ def error_figure(y: Floats, mean: Floats, variance: Floats, single: Floats | Non
 
 def reliability_figure(calibrated: Floats, raw: Floats, y: Labels) -> Markup:
     """Accuracy against stated probability: on the line it says what it is worth; the dots' area is the cases'."""
-    plane = frame(
-        UNIT, (0.0, 1.02), x_title="probability that it states", y_title="right", x_words=whole, y_words=whole
-    )
+    title = "probability that it states"
+    plane = frame(UNIT, (0.0, 1.02), x_title=title, y_title="right", x_words=whole, y_words=whole)
     marks = [line(plane, [0, 1], [0, 1], "cn", kind="thin dashed")]
     for shade, name, p in (("c1", "before", raw), ("c0", "after", calibrated)):
         said, right, count = reliability(p, y)
@@ -244,12 +231,10 @@ def reliability_figure(calibrated: Floats, raw: Floats, y: Labels) -> Markup:
         kind = "thin dashed" if shade == "c1" else ""
         marks.append(line(plane, said[there].tolist(), right[there].tolist(), shade, kind=kind))
         for place in there:
-            tip = (
-                f"{name} calibration: says {percent(said[place])}, right {percent(right[place])}, {count[place]} cases"
-            )
-            radius = 2.5 + 8 * math.sqrt(count[place] / len(y))
-            at = (float(said[place]), float(right[place]))
-            marks.append(dot(plane, *at, shade, tip=tip, radius=radius, kind="faint"))
+            x, y_, cases = float(said[place]), float(right[place]), count[place]
+            tip = f"{name} calibration: says {percent(x)}, right {percent(y_)}, {cases} cases"
+            radius = 2.5 + 8 * math.sqrt(cases / len(y))
+            marks.append(dot(plane, x, y_, shade, tip=tip, radius=radius, kind="faint"))
     entries = [("c0", "calibrated"), ("c1 thin dashed", "before calibration")]
     return joined([chart(plane, "Calibration", *marks), legend(entries)])
 
@@ -258,14 +243,8 @@ def referral_figure(doubt: Floats, correct: Any, promised: float | None, at: tup
     """Share right on what is answered against the share that is referred to a person; the rule's place is the dot."""
     share, right = referral(doubt, correct)
     low = min(float(right.min()), promised or 1.0)
-    plane = frame(
-        UNIT,
-        (max(0.0, low - 0.1 * max(0.1, 1 - low)), 1.002),
-        x_title="referred to a person",
-        y_title="right on the rest",
-        x_words=whole,
-        y_words=lambda value: percent(value, 1),
-    )
+    span, title = (max(0.0, low - 0.1 * max(0.1, 1 - low)), 1.002), "right on the rest"
+    plane = frame(UNIT, span, x_title="referred to a person", y_title=title, x_words=whole, y_words=percent)
     marks = []
     if promised is not None:
         marks.append(line(plane, [0, 1], [promised, promised], "c4", kind="thin dashed"))
@@ -281,27 +260,18 @@ def sizes_figure(sets: Any) -> Markup:
     """The number of classes that the prediction sets name."""
     sizes = np.bincount(sets.sum(1).astype(int))
     least = int(np.flatnonzero(sizes)[0])
-    return columns_figure(
-        {str(size): int(sizes[size]) for size in range(min(least, 1), len(sizes))},
-        "classes in the set",
-        "cases",
-        "Sizes of prediction sets",
-    )
-
-
-def columns_figure(counts: Mapping[str, int], x_title: str, y_title: str, title: str, shade: str = "c0") -> Markup:
-    """One column per name."""
-    top = max([*counts.values(), 1])
-    plane = frame((0.0, float(len(counts))), (0.0, top * 1.08), x_title=x_title, y_title=y_title, x_words=lambda v: "")
+    counts = {str(size): int(sizes[size]) for size in range(min(least, 1), len(sizes))}
+    span, title = (0.0, max([*counts.values(), 1]) * 1.08), "classes in the set"
+    plane = frame((0.0, float(len(counts))), span, x_title=title, y_title="cases", x_words=lambda v: "")
     room = (plane.x.stop - plane.x.start) / len(counts)
     wide, marks = min(46.0, room * 0.72), []
     for place, (name, count) in enumerate(counts.items()):
         middle = plane.x.start + room * (place + 0.5)
         high = plane.y(0) - plane.y(count)
-        marks.append(bar(middle - wide / 2, plane.y(count), wide, high, shade, tip=f"{name}: {count}"))
+        marks.append(bar(middle - wide / 2, plane.y(count), wide, high, "c0", tip=f"{name}: {count}"))
         if room >= 12 and (len(counts) <= 16 or place % math.ceil(len(counts) / 16) == 0):
             marks.append(words(middle, plane.y(0) + 15, clipped(name, max(room, 20))))
-    return chart(plane, title, *marks)
+    return chart(plane, "Sizes of prediction sets", *marks)
 
 
 @report_part("tested")
@@ -344,10 +314,8 @@ def _card(case: int, image: Markup | None, chips: list[Content], facts: dict[str
 def _class_card(contents: Contents, case: int, image: Markup | None) -> Markup:
     said, names = contents.predictions, contents.classes
     p = said["mean"][case]
-    facts = {
-        "truth": names[int(said["y"][case])],
-        "it says": f"{names[int(said['label'][case])]} ({percent(float(p.max()))})",
-    }
+    answer = f"{names[int(said['label'][case])]} ({percent(float(p.max()))})"
+    facts = {"truth": names[int(said["y"][case])], "it says": answer}
     if "sets" in said:
         inside = [names[number] for number in np.flatnonzero(said["sets"][case])]
         more = f" and {len(inside) - 6} more" if len(inside) > 6 else ""
@@ -362,9 +330,8 @@ def _class_card(contents: Contents, case: int, image: Markup | None) -> Markup:
         best = int(row.argmax())
         cells = [percent(float(row[k]), 0) for k in top]
         rows.append([name, *(tag("b", c) if k == best else c for c, k in zip(cells, top, strict=True))])
-    return _card(
-        case, image, _chips(contents, case), facts, table(["member", *(clipped(names[k], 130) for k in top)], rows)
-    )
+    votes = table(["member", *(clipped(names[k], 130) for k in top)], rows)
+    return _card(case, image, _chips(contents, case), facts, votes)
 
 
 def _value_card(contents: Contents, case: int, image: Markup | None) -> Markup:
@@ -372,10 +339,8 @@ def _value_card(contents: Contents, case: int, image: Markup | None) -> Markup:
     truth, mean = said["y"].reshape(said["mean"].shape)[case], said["mean"][case]
     facts = {"truth": _numbers(truth), "it says": _numbers(mean)}
     if "low" in said:
-        facts["interval"] = "; ".join(
-            f"{figure(float(low))} to {figure(float(high))}"
-            for low, high in zip(said["low"][case], said["high"][case], strict=True)
-        )
+        ends = zip(said["low"][case].tolist(), said["high"][case].tolist(), strict=True)
+        facts["interval"] = "; ".join(f"{figure(low)} to {figure(high)}" for low, high in ends)
     names = contents.ensemble["members"][:MOST_VOTES]
     rows = [[name, _numbers(row)] for name, row in zip(names, said["members"][:, case], strict=False)]
     return _card(case, image, _chips(contents, case), facts, table(["member", "says"], rows))

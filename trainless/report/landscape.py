@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -37,10 +37,9 @@ def landscapes(contents: Contents) -> list[Content]:
     scores = sorted(wanted(searches[0]).items(), key=lambda each: not _aspect(each[0]))
     for name, higher in scores[:MOST_PANELS]:
         aspect = _aspect(name)
-        drawing = landscape_figure(
-            plane, name, plane.values[name], higher=higher, searches=searches, title=f"Landscape of {name}"
-        )
-        caption = f"{_meaning(name)} Here {'higher' if higher else 'lower'} is better."
+        drawing = landscape_figure(plane, name, higher=higher, searches=searches)
+        meaning = proxies[name].summary.rstrip(".") if name in proxies else name
+        caption = f"{meaning}. Here {'higher' if higher else 'lower'} is better."
         panels.append(drawn(aspect.capitalize() or name, drawing, caption, name if aspect else ""))
     text = (
         f"All {len(plane.archs):,} different architectures on the plane on which they differ most (principal components"
@@ -53,10 +52,6 @@ def landscapes(contents: Contents) -> list[Content]:
 def _aspect(name: str) -> str:
     """The aspect of a measure, where it is a proxy that has one."""
     return proxies[name].aspect if name in proxies else ""
-
-
-def _meaning(name: str) -> str:
-    return f"{proxies[name].summary.rstrip('.')}." if name in proxies else f"{name}."
 
 
 def wanted(one: SearchRecord) -> dict[str, bool]:
@@ -92,15 +87,9 @@ def positions(candidates: Sequence[Candidate], sizes: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Archs on the plane of their first two principal components.
+    """Distinct archs on the plane of their first two principal components, each column's mean value of them.
 
-    Args:
-        points: Every distinct arch ``(N, 2)``.
-        archs: Those archs.
-        values: Each column's mean value of each arch.
-        ways: Each search's way, from step to step ``(≤ GROUPS, 2)``.
-        winners: Where each search ended.
-        explained: The share of the variance that each component has.
+    A search's way is from step to step ``(≤ GROUPS, 2)``; ``explained`` is each component's share of the variance.
     """
 
     points: Floats
@@ -121,9 +110,8 @@ def landscape(searches: Sequence[SearchRecord], sizes: Sequence[int]) -> Plane |
     for one in searches:
         for place, candidate in enumerate(one.candidates):
             if not is_region(candidate):
-                rows.setdefault(cast(Arch, candidate), []).append(
-                    {k: float(column[place]) for k, column in one.values.items()}
-                )
+                found = {name: float(column[place]) for name, column in one.values.items()}
+                rows.setdefault(cast(Arch, candidate), []).append(found)
         for arch, values in zip(one.best[:1], one.best_values[:1], strict=True):
             rows.setdefault(arch, []).append(dict(values))
     if len(rows) < 3:
@@ -191,24 +179,22 @@ def smoothed(points: Floats, values: Floats, grid: Floats, width: float) -> tupl
     return weights @ values[there] / np.maximum(weights.sum(1), 1e-300), weights.max(1, initial=0.0)
 
 
-def landscape_figure(
-    plane: Plane, name: str, values: Floats, *, higher: bool, searches: Sequence[SearchRecord], title: str
-) -> Markup:
+def landscape_figure(plane: Plane, name: str, *, higher: bool, searches: Sequence[SearchRecord]) -> Markup:
     """One score over the plane of all architectures: darker is better; ways of the searches and their winners on it."""
+    values = plane.values[name]
     share = places(values, higher=higher)
     held = [plane.points, *(way for way in plane.ways), plane.winners]
     x, y = (bounds(np.concatenate([part[:, axis] for part in held]).tolist(), 0.06) for axis in (0, 1))
-    box = frame(x, y, width=480, height=340, left=34, x_title=_axis(plane, 0), y_title=_axis(plane, 1))
-    box = Plot(box.x, box.y, box.width, box.height, box.x_title, box.y_title, lambda v: "", lambda v: "")
-    marks = [*_ground(box, plane.points, share)]
+    box = frame(x, y, height=340, left=34, x_title=_axis(plane, 0), y_title=_axis(plane, 1))
+    box = replace(box, x_words=lambda v: "", y_words=lambda v: "")
+    marks = _ground(box, plane.points, share)
     step = max(1, len(share) // MOST_POINTS)
     for place in range(0, len(share), step):
         if math.isfinite(share[place]):
             tip = f"{name} {figure(float(values[place]))}, better than {percent(float(share[place]), 0)}"
             at = (float(plane.points[place, 0]), float(plane.points[place, 1]))
             marks.append(dot(box, *at, "cn", tip=tip, radius=2, kind="faint"))
-    marks += _ways(box, plane, searches)
-    return chart(box, title, *marks)
+    return chart(box, f"Landscape of {name}", *marks, *_ways(box, plane, searches))
 
 
 def _axis(plane: Plane, number: int) -> str:
@@ -218,26 +204,18 @@ def _axis(plane: Plane, number: int) -> str:
 
 def _ground(box: Plot, points: Floats, share: Floats) -> list[Markup]:
     wide, high = _GRID
-    xs, ys = (
-        np.linspace(box.x.low, box.x.high, 2 * wide + 1)[1::2],
-        np.linspace(box.y.low, box.y.high, 2 * high + 1)[1::2],
-    )
+    xs = np.linspace(box.x.low, box.x.high, 2 * wide + 1)[1::2]
+    ys = np.linspace(box.y.low, box.y.high, 2 * high + 1)[1::2]
     unit = np.array([box.x.high - box.x.low, box.y.high - box.y.low])
     grid = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
     value, near = smoothed(points / unit, share, grid / unit, 0.06)
-    size = ((box.x.stop - box.x.start) / wide, (box.y.start - box.y.stop) / high)
-    return [
-        bar(
-            box.x(float(place[0])) - size[0] / 2,
-            box.y(float(place[1])) - size[1] / 2,
-            size[0],
-            size[1],
-            "ground",
-            share=round(0.85 * float(level), 2),
-        )
-        for place, level, close in zip(grid, value, near, strict=True)
-        if close > 0.1
-    ]
+    width, height = (box.x.stop - box.x.start) / wide, (box.y.start - box.y.stop) / high
+    marks = []
+    for place, level, close in zip(grid, value, near, strict=True):
+        if close > 0.1:
+            x, y = box.x(float(place[0])) - width / 2, box.y(float(place[1])) - height / 2
+            marks.append(bar(x, y, width, height, "ground", share=round(0.85 * float(level), 2)))
+    return marks
 
 
 def _ways(box: Plot, plane: Plane, searches: Sequence[SearchRecord]) -> list[Markup]:
@@ -255,8 +233,6 @@ def _ways(box: Plot, plane: Plane, searches: Sequence[SearchRecord]) -> list[Mar
 
 
 def _star(x: float, y: float, shade: str, tip: str) -> Markup:
-    turns = [math.pi * (place / 5 - 0.5) for place in range(10)]
-    sizes = [8.0 if place % 2 == 0 else 3.4 for place in range(10)]
-    points = [(x + size * math.cos(turn), y + size * math.sin(turn)) for turn, size in zip(turns, sizes, strict=True)]
-    corners = " ".join(f"{short(a)},{short(b)}" for a, b in points)
+    points = [(math.pi * (place / 5 - 0.5), 3.4 if place % 2 else 8.0) for place in range(10)]
+    corners = " ".join(f"{short(x + r * math.cos(turn))},{short(y + r * math.sin(turn))}" for turn, r in points)
     return tag("polygon", points=corners, class_=f"dot {shade} ringed", data_tip=tip)

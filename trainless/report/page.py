@@ -57,15 +57,9 @@ def tag(name: str, *contents: Content, **attributes: str | float | None) -> Mark
         '<rect x="1" width="2.25"/>'
     """
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    parts = [f' {key}="{_value(value)}"' for key, value in given.items()]
-    inside = "".join(content if isinstance(content, Markup) else safe(content) for content in contents if content)
-    if not contents:
-        return Markup(f"<{name}{''.join(parts)}/>")
-    return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>")
-
-
-def _value(value: str | float) -> str:
-    return safe(value) if isinstance(value, str) else short(value)
+    parts = [f' {key}="{safe(each) if isinstance(each, str) else short(each)}"' for key, each in given.items()]
+    end = f">{joined(contents)}</{name}>" if contents else "/>"
+    return Markup(f"<{name}{''.join(parts)}{end}")
 
 
 def joined(parts: Iterable[Content]) -> Markup:
@@ -134,11 +128,8 @@ def duration(seconds: float) -> str:
     """
     for unit, size, least in (("days", 86400, 2 * 86400), ("h", 3600, 2 * 3600), ("min", 60, 90)):
         if seconds >= least:
-            return (
-                f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
-                if seconds < 20 * size
-                else (f"{seconds / size:,.0f} {unit}")
-            )
+            few = seconds < 20 * size
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}" if few else f"{seconds / size:,.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
 
 

@@ -23,54 +23,29 @@ from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.runs.reader import reader_at
 from trainless.spaces.protocol import Space
 
+_TEST = (
+    *(result.no_test, result.metrics, result.roc_curves, result.confusions, result.predicted_values),
+    result.by_method,
+)
+_DOUBT = (
+    *(doubt.confidence, doubt.calibration, doubt.referrals, doubt.prediction_sets, doubt.errors, doubt.intervals),
+    doubt.drift,
+)
+_SEARCH = (
+    *(search.search_words, search.best_values, search.pruning, search.winners, search.winning_operations),
+    landscape.landscapes,
+)
+_EXACT = (summary.searches, summary.members, summary.leaderboard, summary.plan, summary.settings)
 SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
     ("summary", "In short", (summary.headline, summary.search_headline)),
-    (
-        "test",
-        "The test",
-        (
-            result.no_test,
-            result.metrics,
-            result.roc_curves,
-            result.confusions,
-            result.predicted_values,
-            result.by_method,
-        ),
-    ),
-    (
-        "doubt",
-        "How sure it is",
-        (
-            doubt.confidence,
-            doubt.calibration,
-            doubt.referrals,
-            doubt.prediction_sets,
-            doubt.errors,
-            doubt.intervals,
-            doubt.drift,
-        ),
-    ),
+    ("test", "The test", _TEST),
+    ("doubt", "How sure it is", _DOUBT),
     ("cases", "The cases in doubt", (doubt.cases,)),
     ("data", "The data", (training.data_words, training.balance, training.examples)),
-    (
-        "search",
-        "The search",
-        (
-            search.search_words,
-            search.best_values,
-            search.pruning,
-            search.winners,
-            search.winning_operations,
-            landscape.landscapes,
-        ),
-    ),
+    ("search", "The search", _SEARCH),
     ("training", "Training", (training.training_words, training.losses, training.accuracies)),
     ("costs", "What was spent", (training.costs,)),
-    (
-        "exact",
-        "Exact numbers",
-        (summary.searches, summary.members, summary.leaderboard, summary.plan, summary.settings),
-    ),
+    ("exact", "Exact numbers", _EXACT),
 )
 """A report from its top to its end: anchor, heading and parts. A figure that is not here is not shown."""
 
@@ -78,13 +53,8 @@ SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
 def write_report(folder: str | Path, task: Task | None = None, chosen: Space | None = None) -> Path:
     """Make the report of a finished design, or of a search, and say where it is.
 
-    Args:
-        folder: The run folder.
-        task: The data, where they are at hand: a few cases are kept in the folder to be shown, now and later.
-        chosen: The space, where it is not a registered one.
-
-    Raises:
-        InputError: The folder holds no run, or one that has not come far enough.
+    Of the data, where they are at hand, a few cases are kept in the folder to be shown, now and later; ``chosen`` is
+    the space, where it is not a registered one. Raises InputError where there is no run, or not far enough.
     """
     path = Path(folder)
     reader = reader_at(path, keep=True)

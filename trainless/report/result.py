@@ -68,20 +68,12 @@ def predicted_values(contents: Contents) -> list[Content]:
     said = contents.predictions
     mean, low, high = said["mean"], said.get("low"), said.get("high")
     y, many = said["y"].reshape(mean.shape), mean.shape[-1] > 1
-    return [
-        drawn(
-            "Predicted against true" + (f", value {output + 1}" if many else ""),
-            values_figure(
-                y[:, output],
-                mean[:, output],
-                None if low is None else low[:, output],
-                None if high is None else high[:, output],
-                f" of output {output + 1}" if many else "",
-            ),
-            "On the dashed line a prediction is right; the upright lines are its interval.",
-        )
-        for output in range(min(MOST_OUTPUTS, mean.shape[-1]))
-    ]
+    text, found = "On the dashed line a prediction is right; the upright lines are its interval.", []
+    for at in range(min(MOST_OUTPUTS, mean.shape[-1])):
+        begin, end = (None if each is None else each[:, at] for each in (low, high))
+        drawing = values_figure(y[:, at], mean[:, at], begin, end, f" of output {at + 1}" if many else "")
+        found.append(drawn("Predicted against true" + (f", value {at + 1}" if many else ""), drawing, text))
+    return list(found)
 
 
 @report_part("tested")
@@ -111,16 +103,10 @@ def estimate(value: Json) -> tuple[str, str]:
 def by_method(contents: Contents) -> Content:
     """The members by the method that found them."""
     test = contents.summary["test"]
-    main = test["main"]
-    rows = [
-        [
-            in_words(name),
-            str(own["size"]),
-            f"{figure(own['members_mean'][main])} ± {figure(own['members_deviation'][main])}",
-            " ".join(estimate(own["ensemble"][main])),
-        ]
-        for name, own in test["by_searcher"].items()
-    ]
+    main, rows = test["main"], []
+    for name, own in test["by_searcher"].items():
+        each = f"{figure(own['members_mean'][main])} ± {figure(own['members_deviation'][main])}"
+        rows.append([in_words(name), str(own["size"]), each, " ".join(estimate(own["ensemble"][main]))])
     head = ["found by", "members", f"{main.replace('_', ' ')} of a member", "of their own ensemble"]
     return table(head, rows, caption="The members by the method that found them") if len(rows) > 1 else None
 
@@ -135,8 +121,7 @@ def roc(positive: npt.NDArray[np.bool_], score: Floats) -> tuple[Floats, Floats]
         >>> false.tolist(), true.tolist()
         ([0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0])
     """
-    _, group = np.unique(-score, return_inverse=True)
-    group = group.reshape(-1)
+    group = np.unique(-score, return_inverse=True)[1].reshape(-1)
     ups = np.bincount(group, positive).cumsum() / max(1, positive.sum())
     downs = np.bincount(group, ~positive).cumsum() / max(1, (~positive).sum())
     xs, ys = np.concatenate([[0.0], downs]), np.concatenate([[0.0], ups])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 
@@ -21,14 +21,10 @@ from trainless.spaces.protocol import Counted, Space
 from trainless.spaces.sketch import Drawable, Graph, Sketch
 
 MOST_CELLS = 12
-METHODS = MappingProxyType(
-    {
-        "rl": "reinforcement learning",
-        "genetic": "genetic algorithm",
-        "prune": "pruning",
-        "learned": "learning from the first members",
-    }
-)
+METHODS: Mapping[str, str] = {
+    **{"rl": "reinforcement learning", "genetic": "genetic algorithm", "prune": "pruning"},
+    "learned": "learning from the first members",
+}
 
 
 @report_part()
@@ -111,29 +107,25 @@ def _counts(contents: Contents, arch: Arch) -> str:
 @report_part()
 def winning_operations(contents: Contents) -> Content:
     """Shares of operations in the winners."""
-    groups: dict[str, Counter[str]] = {}
     looked = [c for one in contents.searches for c in one.candidates if not is_region(c)]
-    groups["all that was looked at"] = _tally(looked, contents)  # type: ignore[arg-type]
+    kinds = {"all that was looked at": cast(list[Arch], looked)}
     for method in origins(contents):
         archs = _winners(contents, method)
-        if archs:
-            groups[f"{in_words(method)} ({len(archs)})"] = _tally(archs, contents)
-    groups = {name: counts for name, counts in groups.items() if counts}
+        kinds[f"{in_words(method)} ({len(archs)})"] = archs
+    tallies = {name: operations(archs, contents.space, contents.decisions) for name, archs in kinds.items()}
+    groups = {name: counts for name, counts in tallies.items() if counts}
     total = sum(groups.values(), Counter[str]())
-    order = list(
-        dict.fromkeys(option for options in contents.decisions.values() for option in options if total[option])
-    )
+    order = list(dict.fromkeys(each for options in contents.decisions.values() for each in options if total[each]))
     order += sorted(set(total) - set(order))
     if not groups or len(order) < 2:
         return None
     order = sorted(order, key=lambda name: -total[name])[:7] if len(order) > 7 else order
     picture = operations_figure(groups, [*order, *(name for name in total if name not in order)])
-    return drawn(
-        "What the winners are made of",
-        picture,
+    text = (
         "Shares of operations in the chosen architectures of each method (how many in brackets), and in everything"
-        " that was looked at (after TEACUP, fig. 5). A share that grows from the first bar is what these data prefer.",
+        " that was looked at (after TEACUP, fig. 5). A share that grows from the first bar is what these data prefer."
     )
+    return drawn("What the winners are made of", picture, text)
 
 
 def origins(contents: Contents) -> list[str]:
@@ -152,10 +144,6 @@ def _winners(contents: Contents, method: str) -> list[Arch]:
     return [contents.space.parse(m["arch"]) for m in members if m["search"].partition("-")[0] == method]
 
 
-def _tally(archs: Sequence[Arch], contents: Contents) -> Counter[str]:
-    return operations(archs, contents.space, contents.decisions)
-
-
 def standings(searches: Sequence[SearchRecord]) -> list[Floats]:
     """One number per candidate of each search and then per arch of its leaderboard, higher is better.
 
@@ -172,13 +160,10 @@ def standings(searches: Sequence[SearchRecord]) -> list[Floats]:
     if not rows:
         return [np.full(len(one.candidates), np.nan) for one in searches]
     found = dict(zip(rows, _ranked(searches[0], rows), strict=True))
-    return [
-        np.array(
-            [found.get(f"{number}/{place}", np.nan) for place in range(len(one.candidates))]
-            + [found[f"{number}/best{place}"] for place in range(len(one.best_values))]
-        )
-        for number, one in enumerate(searches)
+    keys = [
+        [*range(len(one.candidates)), *(f"best{place}" for place in range(len(one.best_values)))] for one in searches
     ]
+    return [np.array([found.get(f"{number}/{key}", np.nan) for key in own]) for number, own in enumerate(keys)]
 
 
 def _ranked(one: SearchRecord, rows: Mapping[str, Mapping[str, float]]) -> Floats:
@@ -265,7 +250,8 @@ def best_so_far_figure(searches: Sequence[SearchRecord], standing: Sequence[Floa
     """The best value that each search had seen after so many evaluations; its winner is the dot at the end."""
     names = methods(searches)
     curves = [best_so_far(values[: len(one.candidates)]) for one, values in zip(searches, standing, strict=True)]
-    ends = [_winner(values[len(one.candidates) :]) for one, values in zip(searches, standing, strict=True)]
+    firsts = [values[len(one.candidates) :] for one, values in zip(searches, standing, strict=True)]
+    ends = [float(values[0]) if len(values) else math.nan for values in firsts]  # NaN: no leaderboard yet
     span = (0.0, float(max((len(one.candidates) for one in searches), default=1)) or 1.0)
     floor = bounds([*_finite([curve[len(curve) // 10 :] for curve in curves]), *filter(math.isfinite, ends)])
     curves = [np.maximum(curve, floor[0]) for curve in curves]
@@ -280,11 +266,6 @@ def best_so_far_figure(searches: Sequence[SearchRecord], standing: Sequence[Floa
             marks.append(dot(plane, count, end, shade, tip=tip))
     key = method_legend(searches) if len(searches) > 1 else None
     return joined([chart(plane, f"Best {what} against candidates looked at", *marks), key])
-
-
-def _winner(values: Floats) -> float:
-    """The first of a leaderboard; NaN where the search has none yet."""
-    return float(values[0]) if len(values) else math.nan
 
 
 def _finite(columns: Sequence[Floats]) -> list[float]:

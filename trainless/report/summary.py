@@ -19,13 +19,10 @@ FEW = 100  # test cases, below which intervals are called wide
 def headline(contents: Contents) -> list[Content]:
     """A summary for somebody who will not read further."""
     parts: list[Content] = [tag("p", _what(contents)), tag("p", _how_good(contents))]
-    test = contents.test
-    if test is not None:
-        parts.append(tag("p", _doubt(contents, test)))
-    parts.append(tag("p", _spent(contents)))
-    parts.append(tag("div", *_facts(contents), class_="facts"))
-    parts.append(tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions"))
-    return parts
+    if contents.test is not None:
+        parts.append(tag("p", _doubt(contents, contents.test)))
+    warned = tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions")
+    return [*parts, tag("p", _spent(contents)), tag("div", *_facts(contents), class_="facts"), warned]
 
 
 def _what(contents: Contents) -> str:
@@ -34,11 +31,8 @@ def _what(contents: Contents) -> str:
     aim = f"which of {len(names)} classes it belongs to" if names else "its value"
     if 2 <= len(names) <= 6:
         aim = "whether it is " + ", ".join(names[:-1]) + f" or {names[-1]}"
-    who = (
-        "One small neural network, chosen for these data, looks"
-        if count == 1
-        else (f"{count} small neural networks, chosen for these data, together look")
-    )
+    many = f"{count} small neural networks, chosen for these data, together look"
+    who = "One small neural network, chosen for these data, looks" if count == 1 else many
     aims = f"{inputs_in_words(task['input_shape'])} and say{'s' * (count == 1)} {aim}"
     return f"{who} at {aims}. {'It' if count == 1 else 'They'} learnt from {task['samples']['train']:,} cases."
 
@@ -55,16 +49,12 @@ def _how_good(contents: Contents) -> str:
             f" with 95 % confidence between {percent(low)} and {percent(high)} for cases like these). Always saying"
             f" “{_usual(contents)[0]}” would have been right in {_usual(contents)[1]:,}."
         )
-    mae, r2 = test["ensemble"]["mae"], test["ensemble"]["r2"]
+    mae, r2 = test["ensemble"]["mae"], test["ensemble"]["r2"]["value"]
+    share = "an unknown share" if r2 is None else percent(r2) if r2 > 0 else "none"
     return (
         f"On {test['samples']:,} cases that it had never seen it was off by {figure(mae['value'])} on average (95 %"
-        f" interval {figure(mae['low'])} to {figure(mae['high'])}); it explains {_explained(r2['value'])} of the"
-        " variance."
+        f" interval {figure(mae['low'])} to {figure(mae['high'])}); it explains {share} of the variance."
     )
-
-
-def _explained(r2: float | None) -> str:
-    return "an unknown share" if r2 is None else percent(r2) if r2 > 0 else "none"
 
 
 def _usual(contents: Contents) -> tuple[str, int]:
@@ -140,35 +130,29 @@ def _fact(value: str, what: str, more: str, kind: str = "") -> Markup:
     return tag("div", tag("b", value, class_=kind or None), tag("span", what), tag("i", more), class_="fact")
 
 
+def _range(own: Json) -> str:
+    return f"{figure(own['low'])} to {figure(own['high'])}"
+
+
 def _facts(contents: Contents) -> list[Markup]:
     test = contents.test
     if test is None:
         return [_fact("–", "not tested", "the data have no test part")]
-    return _class_facts(contents, test) if contents.classes else _value_facts(test)
-
-
-def _class_facts(contents: Contents, test: Json) -> list[Markup]:
+    if not contents.classes:
+        return _value_facts(test)
     right, n = right_of(contents), test["samples"]
     low, high = clopper_pearson(right, n)
     facts = [_fact(percent(right / n), "right", f"{right:,} of {n:,} test cases; {percent(low)} to {percent(high)}")]
     auc = test["ensemble"].get("auc")
     if auc and auc["value"] is not None:
-        facts.append(
-            _fact(figure(auc["value"]), "area under the ROC curve", f"{figure(auc['low'])} to {figure(auc['high'])}")
-        )
+        facts.append(_fact(figure(auc["value"]), "area under the ROC curve", _range(auc)))
     if "deferral" in test:
         own = test["deferral"]
         asked = percent(contents.settings["accuracy"], 0)
         more = f"{percent(own['accuracy']['value'])} right on the rest; {asked} asked for"
         more = more if own["promised"] else f"no promise of {asked} is possible"
-        facts.append(
-            _fact(
-                percent(own["referred"]),
-                "referred to a person",
-                more,
-                "good" if own["holds"] and own["promised"] else "bad",
-            )
-        )
+        kind = "good" if own["holds"] and own["promised"] else "bad"
+        facts.append(_fact(percent(own["referred"]), "referred to a person", more, kind))
     if "sets" in test:
         own = test["sets"]
         more = f"{percent(own['promised'], 0)} promised; {own['mean_size']:.2f} answers on average"
@@ -179,16 +163,8 @@ def _class_facts(contents: Contents, test: Json) -> list[Markup]:
 
 def _value_facts(test: Json) -> list[Markup]:
     own = test["ensemble"]
-    facts = [
-        _fact(
-            figure(own["mae"]["value"]),
-            "off on average",
-            f"{figure(own['mae']['low'])} to {figure(own['mae']['high'])}",
-        ),
-        _fact(
-            figure(own["r2"]["value"]), "R², of 1 at best", f"{figure(own['r2']['low'])} to {figure(own['r2']['high'])}"
-        ),
-    ]
+    named = {"mae": "off on average", "r2": "R², of 1 at best"}
+    facts = [_fact(figure(own[name]["value"]), what, _range(own[name])) for name, what in named.items()]
     if "intervals" in test:
         held = test["intervals"]
         more = f"{percent(held['promised'], 0)} promised; {width_in_words(held)}"
@@ -232,8 +208,7 @@ def cautions(contents: Contents) -> list[Content]:
         if drift and drift["warn"]:
             found.append(f"The test cases look unlike the training data: {drift['text']}.")
     found += [f"About the searches: {note}." for note in summary["plan"].get("notes", ())]
-    for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
-        found.append(f"Member {name}: {reason}.")
+    found += [f"Member {name}: {why}." for name, why in {**summary["replaced"], **summary["left_out"]}.items()]
     found.append(
         "All of this was found on cases from the same source as the training data. Other devices, places or patients"
         " have to be tested for themselves."
@@ -296,18 +271,9 @@ def members(contents: Contents) -> Content:
         value = None
         if test is not None and member["folder"] in names and member["search"] != "single":
             value = test["members"][test["main"]][names.index(member["folder"])]
-        rows.append(
-            [
-                member["name"],
-                member["search"],
-                str(member["seed"]),
-                str(member["epochs"]),
-                figure(member["valid_loss"]),
-                figure(value),
-                f"{member['seconds']:.1f}",
-                tag("code", member["arch"]),
-            ]
-        )
+        what = [member["name"], member["search"], str(member["seed"]), str(member["epochs"])]
+        found = [figure(member["valid_loss"]), figure(value), f"{member['seconds']:.1f}"]
+        rows.append([*what, *found, tag("code", member["arch"])])
     main = "test" if test is None else f"test {test['main'].replace('_', ' ')}"
     head = ["member", "search", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
     return table(head, rows, caption="Trained members")

@@ -40,17 +40,14 @@ def data_words(contents: Contents) -> Content:
         "which members to train later": contents.settings.get("learn", False),
     }
     what = " and ".join(name for name, so in deciding.items() if so)
-    split = (
-        f"Of the validation cases {task['stopping']:,} decided {what}; the other"
-        f" {task['calibration']:,} were kept from training, and the promises were made on them."
-        if task["stopping"]
-        else "The validation cases were kept from training, and the promises were made on them."
-    )
+    kept = "The validation cases"
+    if task["stopping"]:
+        kept = f"Of the validation cases {task['stopping']:,} decided {what}; the other {task['calibration']:,}"
     return tag(
         "p",
         f"The task {task['name']}: each case is {inputs_in_words(task['input_shape'])}. {samples['train']:,} cases were"
-        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {split} The test"
-        " cases chose nothing.",
+        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {kept} were kept"
+        " from training, and the promises were made on them. The test cases chose nothing.",
     )
 
 
@@ -63,13 +60,11 @@ def inputs_in_words(shape: list[int]) -> str:
     """
     channels, *sizes = shape
     size = " × ".join(f"{each:,}" for each in sizes)
-    if len(sizes) == 1:
-        return f"a signal of {size} values" + (f" in {channels} leads" if channels > 1 else "")
-    if len(sizes) == 2:
-        return f"an image of {size} pixels" + (f" with {channels} channels" if channels > 1 else "")
-    if len(sizes) == 3:
-        return f"a volume of {size} voxels" + (f" with {channels} channels" if channels > 1 else "")
-    return f"{channels:,} numbers"
+    if not 1 <= len(sizes) <= 3:
+        return f"{channels:,} numbers"
+    what, unit = (("a signal", "values"), ("an image", "pixels"), ("a volume", "voxels"))[len(sizes) - 1]
+    many = f" in {channels} leads" if len(sizes) == 1 else f" with {channels} channels"
+    return f"{what} of {size} {unit}{many if channels > 1 else ''}"
 
 
 @report_part("design", "samples")
@@ -167,8 +162,6 @@ def trace(signal: Floats) -> Floats:
     """A signal ``(leads, length)`` as the least and the greatest value of each of up to 400 stretches, in turn.
 
     Example:
-        >>> trace(np.arange(4.0).reshape(1, 4)).tolist()
-        [[0.0, 1.0, 2.0, 3.0]]
         >>> trace(np.arange(8000.0).reshape(1, 8000)).shape
         (1, 800)
     """
@@ -219,10 +212,8 @@ def _thinned(stack: Floats, step: int) -> Floats:
 
 def picture(kept: npt.NDArray[Any], words: str) -> Markup:
     """A kept sample as markup; the words say what it is to those who cannot see it."""
-    return _traces(kept, words) if kept.ndim == 2 else _images(kept, words)
-
-
-def _images(kept: Bytes, words: str) -> Markup:
+    if kept.ndim == 2:
+        return _traces(kept, words)
     drawn = [tag("img", src=_address(tile), alt=words if not place else "") for place, tile in enumerate(kept)]
     return tag("div", *drawn, class_=f"tiles t{len(kept)}")
 
@@ -283,9 +274,8 @@ def training_words(contents: Contents) -> list[Content]:
 @report_part("design", beside=True)
 def losses(contents: Contents) -> Content:
     """Losses while the members were trained."""
-    return drawn(
-        "Loss", loss_figure(*_held(contents)), "On validation cases; faint on training cases. Dots are the lowest."
-    )
+    text = "On validation cases; faint on training cases. Dots are the lowest."
+    return drawn("Loss", loss_figure(*_held(contents)), text)
 
 
 @report_part("design", beside=True)
@@ -342,18 +332,14 @@ def costs(contents: Contents) -> list[Content]:
 def loss_figure(histories: Mapping[str, History], shades: Mapping[str, str]) -> Markup:
     """Validation loss of each member after each epoch; its kept weights are the dot, training loss is faint."""
     epochs = max((len(history) for history in histories.values()), default=1)
-    held = [
-        loss for history in histories.values() for epoch in history for loss in (epoch.valid_loss, epoch.train_loss)
-    ]
-    span = bounds(held, log=True)
+    every = [epoch for history in histories.values() for epoch in history]
+    span = bounds([loss for epoch in every for loss in (epoch.valid_loss, epoch.train_loss)], log=True)
     floor = max(span[0], span[1] / 1e6)
     plane = frame((1.0, max(2.0, epochs)), (floor, span[1]), y_log=True, x_title="epoch", y_title="loss")
     marks = []
     for name, history in histories.items():
-        xs = [epoch.number + 1 for epoch in history]
-        marks.append(
-            line(plane, xs, [_at_least(e.train_loss, floor) for e in history], shades[name], kind="thin faint")
-        )
+        losses = [_at_least(epoch.train_loss, floor) for epoch in history]
+        marks.append(line(plane, [e.number + 1 for e in history], losses, shades[name], kind="thin faint"))
     for name, history in histories.items():
         xs = [epoch.number + 1 for epoch in history]
         losses = [_at_least(epoch.valid_loss, floor) for epoch in history]
@@ -376,13 +362,8 @@ def accuracy_figure(histories: Mapping[str, History], shades: Mapping[str, str])
     if not held:
         return None
     epochs = max(len(history) for history in histories.values())
-    plane = frame(
-        (1.0, max(2.0, epochs)),
-        (max(0.0, min(held) - 0.03), 1.01),
-        x_title="epoch",
-        y_title="validation accuracy",
-        y_words=lambda value: percent(value, 0),
-    )
+    spans = ((1.0, max(2.0, epochs)), (max(0.0, min(held) - 0.03), 1.01))
+    plane = frame(*spans, x_title="epoch", y_title="validation accuracy", y_words=lambda value: percent(value, 0))
     marks = [
         line(plane, [e.number + 1 for e in history], [e.valid_accuracy for e in history], shades[name], tip=name)
         for name, history in histories.items()
@@ -401,10 +382,5 @@ def costs_figure(costs: Mapping[str, tuple[float, str]]) -> Markup:
         marks.append(words(left - 10, y + 11, clipped(name, left - 14), anchor="end"))
         marks.append(bar(left, y, size, 22, shade, tip=f"{name}: {duration(seconds)}"))
         marks.append(words(left + size + 8, y + 11, duration(seconds), anchor="start"))
-    return svg(
-        width,
-        6 + row * len(costs),
-        "Time spent, and what training every candidate would have taken",
-        *marks,
-        class_="chart wide",
-    )
+    title = "Time spent, and what training every candidate would have taken"
+    return svg(width, 6 + row * len(costs), title, *marks, class_="chart wide")
