@@ -66,13 +66,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         out: str | None = None,
         settings: DesignSettings | None = None,
     ) -> None:
-        self.preset = preset
-        self.time = time
-        self.seed = seed
-        self.device = device
-        self.workers = workers
-        self.out = out
-        self.settings = settings
+        self.preset, self.time, self.seed, self.settings = preset, time, seed, settings
+        self.device, self.workers, self.out = device, workers, out
 
     def _fit(self, x: Array, y: Array, target: Target) -> None:
         try:
@@ -123,24 +118,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def predict_uncertainty(self, X: Any) -> dict[str, Array]:  # noqa: N803
         """The uncertainty of each sample.
 
-        Args:
-            X: The inputs.
-
         Returns:
             ``variance`` across members; for classes ``total``, ``aleatoric`` and ``epistemic`` entropy in nats and
             whether to ``refer`` to a person; ``like_training``, a p-value that is small for inputs unlike the training
             data.
         """
         said = self._said(X)
-        named = {
-            "variance": said.variance,
-            "total": said.total,
-            "aleatoric": said.aleatoric,
-            "epistemic": said.epistemic,
-            "refer": said.refer,
-            "like_training": said.drift,
-        }
-        return {name: value for name, value in named.items() if value is not None}
+        names = ("variance", "total", "aleatoric", "epistemic", "refer")
+        found = {**{name: getattr(said, name) for name in names}, "like_training": said.drift}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
@@ -171,8 +157,7 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The most probable class of each sample."""
-        chosen = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[chosen])
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
     def predict_set(self, X: Any) -> Mask:  # noqa: N803
         """Which classes, in the order of ``classes_``, are in the conformal set of each sample."""

@@ -12,7 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.files import replacing, strict, write_json
 from trainless.core.seeds import one_thread
 from trainless.core.task import Task
-from trainless.core.types import Floats, Json
+from trainless.core.types import Floats, Json, Mask
 from trainless.designs.candidates import Winner
 from trainless.designs.holdout import Holdout
 from trainless.designs.planning import DesignPlan
@@ -198,10 +198,8 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         "confidence_curve": confidence_curve(said.members, y),
     }
     if said.sets is not None and predictor.sets is not None:
-        covered = int(said.sets[np.arange(len(y)), y].sum())
         found["sets"] = {
-            "promised": predictor.sets.coverage,
-            "coverage": MetricValue(covered / len(y), *clopper_pearson(covered, len(y))),
+            **_coverage(predictor.sets.coverage, said.sets[np.arange(len(y)), y]),
             "mean_size": float(said.sets.sum(1).mean()),
             "by_class": predictor.sets.by_class,
         }
@@ -217,14 +215,13 @@ def _values(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json
         return {}
     truth = y.reshape(said.mean.shape)
     inside = (said.low <= truth) & (truth <= said.high)
-    covered = int(inside[:, 0].sum())
-    return {
-        "intervals": {
-            "promised": predictor.intervals.coverage,
-            "coverage": MetricValue(covered / len(y), *clopper_pearson(covered, len(y))),
-            "mean_width": float((said.high - said.low).mean()),
-        }
-    }
+    width = float((said.high - said.low).mean())
+    return {"intervals": {**_coverage(predictor.intervals.coverage, inside[:, 0]), "mean_width": width}}
+
+
+def _coverage(promised: float, held: Mask) -> Json:
+    covered, n = int(held.sum()), len(held)
+    return {"promised": promised, "coverage": MetricValue(covered / n, *clopper_pearson(covered, n))}
 
 
 def single_verdict(members: Floats, task: Task) -> Json:

@@ -92,12 +92,8 @@ def standardised(task: Task, scale: Scale) -> Task:
         plain = (y.reshape(len(held), -1) - scale.mean) / scale.deviation
         return Part(held.x, plain.reshape(y.shape).astype(np.float32), held.groups)
 
-    return replace(
-        task,
-        train=part(task.part("train")),
-        valid=part(task.part("valid")),
-        fingerprint=f"{task.fingerprint}.standardised",
-    )
+    train, valid = part(task.part("train")), part(task.part("valid"))
+    return replace(task, train=train, valid=valid, fingerprint=f"{task.fingerprint}.standardised")
 
 
 def in_own_unit(net: nn.Module, scale: Scale, task: Task) -> nn.Module:

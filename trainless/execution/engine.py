@@ -43,11 +43,9 @@ class Work(Protocol[P_contra, R_co]):
 
     def __call__(self, payload: P_contra, /) -> R_co:
         """Do a job; an exception is this job's failure, a ``TrainlessError`` ends everything."""
-        ...
 
     def failed(self, reason: str) -> R_co:
         """The result of a job that could not be done."""
-        ...
 
     def close(self) -> None: ...
 
@@ -62,15 +60,12 @@ class Executor(Protocol[P, R_co]):
 
     def poll(self, seconds: float | None = None) -> bool:
         """Whether a result of what was submitted is there within so many seconds; None waits for one."""
-        ...
 
     def next(self) -> tuple[Job[P], R_co]:
         """Wait for the next result of what was submitted, and say which job it is of."""
-        ...
 
     def close(self, *, now: bool = False) -> None:
         """Let go of everything; ``now`` does not wait for what is being done."""
-        ...
 
 
 @dataclass(frozen=True)

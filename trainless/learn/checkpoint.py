@@ -66,13 +66,8 @@ def save_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
         **prefixed("best/", state.best),
         "total": state.total,
     }
-    counters = {
-        "epoch": state.epoch,
-        "step": state.step,
-        "best_epoch": state.best_epoch,
-        "best_loss": number(state.best_loss),
-        "history": strict(state.history),
-    }
+    counters: Json = {name: getattr(state, name) for name in ("epoch", "step", "best_epoch")}
+    counters |= {"best_loss": number(state.best_loss), "history": strict(state.history)}
     write_tensors(path, tensors, {"identity": identity, "counters": counters})
 
 

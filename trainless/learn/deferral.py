@@ -145,10 +145,9 @@ def _needed(accuracy: float, confidence: float) -> int:
 
 
 def _require(uncertainty: Floats, correct: Mask, accuracy: float, confidence: float) -> None:
-    if len(uncertainty) != len(correct):
-        raise InputError(
-            f"{len(uncertainty)} uncertainties and {len(correct)} answers were given; expected as many of both"
-        )
+    n, answers = len(uncertainty), len(correct)
+    if n != answers:
+        raise InputError(f"{n} uncertainties and {answers} answers were given; expected as many of both")
     if not np.isfinite(uncertainty).all():
         raise InputError("uncertainties are not finite: leave out the member that diverged")
     for name, value in (("accuracy", accuracy), ("confidence", confidence)):

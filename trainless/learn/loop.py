@@ -196,18 +196,11 @@ def learning_rate(recipe: Recipe, epoch: float) -> float:
 def _optimiser(net: nn.Module, recipe: Recipe, device: torch.device) -> optim.Optimizer:
     fused = device.type == "cuda"
     rate = torch.tensor(recipe.lr, device=device) if fused else recipe.lr
+    weights, momentum, decay = net.parameters(), recipe.momentum, recipe.weight_decay
     if recipe.optimiser == "adam":
-        betas = (recipe.momentum, 0.999)
-        decay = recipe.weight_decay
-        return optim.AdamW(net.parameters(), rate, betas, weight_decay=decay, fused=fused, capturable=fused)
-    return optim.SGD(
-        net.parameters(),
-        rate,
-        recipe.momentum,
-        weight_decay=recipe.weight_decay,
-        nesterov=recipe.nesterov and recipe.momentum > 0,
-        fused=fused,
-    )
+        return optim.AdamW(weights, rate, (momentum, 0.999), weight_decay=decay, fused=fused, capturable=fused)
+    nesterov = recipe.nesterov and momentum > 0
+    return optim.SGD(weights, rate, momentum, weight_decay=decay, nesterov=nesterov, fused=fused)
 
 
 def _set_rate(optimiser: optim.Optimizer, rate: float) -> None:

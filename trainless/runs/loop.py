@@ -121,11 +121,8 @@ class Loop:
         return columns
 
     def state(self) -> Json:
-        return {
-            "searcher": self.searcher.state(),
-            "waiting": [plain(proposal) for proposal in self.waiting],
-            "together": self.together,
-        }
+        waiting = [plain(proposal) for proposal in self.waiting]
+        return {"searcher": self.searcher.state(), "waiting": waiting, "together": self.together}
 
     def restore(self, state: Json) -> None:
         """Continue from a state; what was measured before it has to be learnt apart."""

@@ -166,26 +166,22 @@ class RunReader(Protocol):
     @property
     def space(self) -> Space | None:
         """The space; None where it is code of the user's own, which is not run here."""
-        ...
 
     @property
     def failures(self) -> Failures: ...
 
     def refresh(self) -> bool:
         """Read what is new; whether there is more to be read at once."""
-        ...
 
     def progress(self) -> RunProgress: ...
 
     def table(self) -> Candidates:
         """The candidates; the same object as long as nothing is new."""
-        ...
 
     def best(self) -> Best | None: ...
 
     def told(self, column: str) -> tuple[list[float], bool]:
         """Every value of a column in the order in which they came, and whether higher is better."""
-        ...
 
 
 def space_of(settings: Mapping[str, Any], text: str) -> Space | None:

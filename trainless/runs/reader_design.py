@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,8 @@ from trainless.runs.reader import (
 from trainless.runs.reader_search import FolderSource, SearchReader
 from trainless.spaces.protocol import Space
 
-COLUMNS = (
-    Measured("valid_loss", False),
-    Measured("valid_accuracy", True),
-    Measured("epochs", None),
-    Measured("seconds", None),
-)
+_HIGHER = {"valid_loss": False, "valid_accuracy": True, "epochs": None, "seconds": None}
+COLUMNS = tuple(Measured(*each) for each in _HIGHER.items())
 SECONDS = 3
 _REMEDY = "give another folder"
 
@@ -174,12 +171,10 @@ class DesignReader:
 
     def _arch(self, about: Mapping[str, Any]) -> str:
         arch = tuple(about["arch"])
-        if self.space is None:
-            return ",".join(map(str, arch))
-        try:
-            return self.space.format(arch)
-        except (TrainlessError, IndexError, ValueError):
-            return ",".join(map(str, arch))
+        if self.space is not None:
+            with suppress(TrainlessError, IndexError, ValueError):
+                return self.space.format(arch)
+        return ",".join(map(str, arch))
 
     def best(self) -> Best | None:
         table = self.table()
@@ -199,12 +194,8 @@ def _member(about: Mapping[str, Any]) -> dict[str, Any]:
     """The row of the table from ``member.json``."""
     history = about["history"]
     best: Mapping[str, Any] = min(history, key=lambda epoch: _number(epoch.get("valid_loss")), default={})
-    values = [
-        _number(best.get("valid_loss"), math.nan),
-        _number(best.get("valid_accuracy"), math.nan),
-        float(len(history)),
-        float(sum(epoch["seconds"] for epoch in history)),
-    ]
+    loss, accuracy = (_number(best.get(name), math.nan) for name in ("valid_loss", "valid_accuracy"))
+    values = [loss, accuracy, float(len(history)), float(sum(epoch["seconds"] for epoch in history))]
     return {"arch": [int(part) for part in about["member"]["arch"]], "status": str(about["status"]), "values": values}
 
 

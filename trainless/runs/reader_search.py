@@ -69,25 +69,20 @@ class SearchSource(Protocol):
 
     def more(self) -> tuple[bool, list[str], bool]:
         """Whether the lines begin anew, further whole lines of the trajectory, and whether there are more at once."""
-        ...
 
     def rewind(self) -> None:
         """Begin with the first line again."""
-        ...
 
     def leaderboard(self) -> tuple[str, bool]:
         """The leaderboard as CSV, and whether it was surely written after the last step."""
-        ...
 
     def running(self) -> bool: ...
 
     def ending(self) -> Ending | None:
         """The end of its last session, where that was noted."""
-        ...
 
     def changed(self) -> float:
         """When it was written last, in seconds since 1970."""
-        ...
 
 
 class FolderSource:

@@ -25,15 +25,12 @@ class Signal(Protocol):
 
     def tell(self, key: Hashable, values: Values) -> dict[str, float]:
         """The columns to tell of a candidate; a key that was seen before is not taken in again."""
-        ...
 
     def standing(self, scores: Scores) -> Floats:
         """One number per candidate of a whole table, higher is better: the final order."""
-        ...
 
     def best(self) -> tuple[Hashable, float]:
         """The best seen so far and its present value."""
-        ...
 
 
 class Pointwise:

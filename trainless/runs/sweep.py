@@ -100,11 +100,9 @@ def sweep(
         deadline = math.inf if limit is None else started + limit
         sessions = [*sessions, _session(settings, todo, deadline, tell, tick, stopping)]
         _write(folder / SESSIONS, sessions)
-        file = dataclasses.replace(
-            _merged(read_known(folder), archs, wanted),
-            settings={**_identity(settings, space, task), "archs": settings.archs},
-            environment={"runs": sessions},
-        )
+        common = {**_identity(settings, space, task), "archs": settings.archs}
+        file = _merged(read_known(folder), archs, wanted)
+        file = dataclasses.replace(file, settings=common, environment={"runs": sessions})
         file = _with_proxies(file, settings, task)
         file.write(folder / MERGED)
         if stopping():

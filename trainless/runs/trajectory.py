@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainless.core.errors import InputError
-from trainless.core.files import numbers, unnumber, unnumbers
+from trainless.core.files import numbers, unnumbers
 from trainless.core.types import Json
 from trainless.runs.loop import Loop, Step, plain, proposal_of
 from trainless.scoring.measures import Outcome
@@ -92,11 +92,9 @@ def step_of(line: Json) -> Step:
         Outcome({name: part[place] for name, part in columns.items()}, failures.get(str(place), {}), costs[place])
         for place in range(count)
     ]
-    proposals = [
-        proposal_of({"candidate": candidate, "fidelity": share})
-        for candidate, share in zip(line["candidates"], shares, strict=True)
-    ]
-    told = {name: [unnumber(value) for value in part] for name, part in line["told"].items()}
+    parts = zip(line["candidates"], shares, strict=True)
+    proposals = [proposal_of({"candidate": candidate, "fidelity": share}) for candidate, share in parts]
+    told = {name: unnumbers(part) for name, part in line["told"].items()}
     return Step(line["step"], tuple(proposals), tuple(outcomes), told, Spent(*line["spent"]))
 
 

@@ -96,27 +96,21 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """The place that opens the same store again."""
-        ...
 
     def find(self, keys: Iterable[Key]) -> dict[Key, Result]:
         """The results that are there, by key."""
-        ...
 
     def keep(self, results: Iterable[tuple[Key, Result]]) -> None:
         """Write results down for good, all or none; what this process had claimed of them is free again."""
-        ...
 
     def claim(self, keys: Iterable[Key]) -> set[Key]:
         """Those of the keys that this process is to compute: not scored and not claimed by another that lives."""
-        ...
 
     def release(self, keys: Collection[Key]) -> None:
         """Give back what was claimed and not kept."""
-        ...
 
     def close(self) -> None:
         """Let go of the file or the connection."""
-        ...
 
 
 class Context(NamedTuple):
@@ -143,7 +137,7 @@ def _digest(context: Context) -> int:
 
 def context_of(key: Key) -> Context:
     """A key without its arch."""
-    return Context(key.space, key.proxy, key.version, key.setting, key.task, key.seed)
+    return Context(key.space, *key[2:])
 
 
 def brief(arch: str) -> str:

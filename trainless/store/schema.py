@@ -24,11 +24,9 @@ class Cursor(Protocol):
 
     def each(self, sql: str, parameters: Iterable[Sequence[Any]]) -> list[Rows]:
         """The rows that a statement gives for each of many parameters."""
-        ...
 
     def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """The number of rows that a statement changed."""
-        ...
 
 
 class Database(Protocol):
@@ -42,11 +40,9 @@ class Database(Protocol):
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         """Look something up; done again from the beginning where the connection was lost."""
-        ...
 
     def write(self, work: Callable[[Cursor], T]) -> T:
         """Change something, all or nothing; done again from the beginning where the connection was lost."""
-        ...
 
     def rows(self, sql: str, *parameters: Any) -> Rows:
         return self.read(lambda cursor: cursor.run(sql, parameters))
@@ -56,7 +52,6 @@ class Database(Protocol):
 
     def compact(self) -> None:
         """Give space that is no longer used back to the disk."""
-        ...
 
     def close(self) -> None: ...
 

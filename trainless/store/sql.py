@@ -121,7 +121,7 @@ class SqlStore(Store):
         """Every score, a page of them in memory at a time."""
         for place, each in self._chosen(selection):
             for arch, *result, kept in self._column(place, selection):
-                key = Key(each.space, arch, each.proxy, each.version, each.setting, each.task, each.seed)
+                key = Key(each.space, arch, *each[1:])
                 yield Row(key, self._result(result), self._result((kept, "", None, None)).value)
 
     def _column(self, place: int, selection: Selection) -> Iterator[tuple[Any, ...]]:
