@@ -125,11 +125,7 @@ def later_members(
 
 
 def promising(
-    winners: Sequence[Winner],
-    space: Space,
-    ranking: Ranking,
-    trained: Sequence[tuple[Arch, float]],
-    count: int,
+    winners: Sequence[Winner], space: Space, ranking: Ranking, trained: Sequence[tuple[Arch, float]], count: int
 ) -> list[Arch]:
     """The most promising candidates of all that the searches remember, by :func:`trainless.rankings.learn`.
 

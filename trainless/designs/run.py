@@ -18,6 +18,7 @@ from pathlib import Path
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
 from trainless.core.task import Task
+from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.designs.settings import DesignSettings
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
@@ -165,10 +166,6 @@ class StoredDesign:
 
     def _read(self, name: str) -> Json | None:
         content = self._runs.file(self._name, name)
-        try:
+        with undamaged(f"the design {self._name!r} in {self._shown}", "give another --out"):
             found = None if content is None else json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"the design {self._name!r} in {self._shown} is damaged ({error}): give another --out"
-            ) from error
         return found if isinstance(found, dict) else None

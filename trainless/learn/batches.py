@@ -141,18 +141,15 @@ def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
     if n < 2:
         raise InputError(f"{n} training samples were given; expected at least 2: add samples")
     order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()[:EPOCH]
-    return _joined(np.split(order, range(batch, len(order), batch)))
+    chunks = np.split(order, range(batch, len(order), batch))
+    if len(chunks) > 1 and len(chunks[-1]) < 2:
+        return [*chunks[:-2], np.concatenate(chunks[-2:])]
+    return chunks
 
 
 def in_order(n: int, batch: int) -> list[Index]:
     """All indices in order, in batches."""
     return np.split(np.arange(n), range(batch, n, batch))
-
-
-def _joined(chunks: list[Index]) -> list[Index]:
-    if len(chunks) > 1 and len(chunks[-1]) < 2:
-        return [*chunks[:-2], np.concatenate(chunks[-2:])]
-    return chunks
 
 
 def outputs(net: nn.Module, feed: Feed, precision: Precision, batch: int = 512) -> tuple[Tensor, Tensor]:

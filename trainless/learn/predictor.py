@@ -31,14 +31,7 @@ from trainless.learn.checkpoint import read_tensors, write_tensors
 from trainless.learn.deferral import Deferral, fit_deferral
 from trainless.learn.drift import Drift, fit_drift, last_features, statistics
 from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
-from trainless.learn.members import (
-    VERSION,
-    load_member,
-    member_folder,
-    read_document,
-    task_from_json,
-    task_to_json,
-)
+from trainless.learn.members import VERSION, load_member, member_folder, read_document, task_from_json, task_to_json
 from trainless.spaces.protocol import Space
 
 ENSEMBLE, DRIFT = "ensemble.json", "drift.safetensors"
@@ -139,9 +132,7 @@ class Predictor:
             spread,
             label=p.argmax(1),
             vote=vote(members, self.weights),
-            total=parts.total,
-            aleatoric=parts.aleatoric,
-            epistemic=parts.epistemic,
+            **vars(parts),
             sets=None if self.sets is None else self.sets.sets(p),
             refer=None if self.deferral is None else self.deferral.refer(doubt(p)),
             drift=unlike,
@@ -181,7 +172,8 @@ def calibrate(
     bare = Predictor(task, nets, np.asarray(weights, np.float64))
     members, features = run_part(bare, task, "valid", device, index)
     y: npt.NDArray[Any] = np.asarray(task.part("valid").y)[index]
-    drift = fit_drift(run_part(bare, task, "train", device, _some(task, seed))[1], features)
+    some = np.sort(np.random.default_rng(seed).permutation(len(task.part("train")))[:DRIFT_SAMPLES])
+    drift = fit_drift(run_part(bare, task, "train", device, some)[1], features)
     mean = average(members, bare.weights)
     if task.target.kind == "regression":
         floor = max(FLOOR * float(np.std(np.asarray(task.part("train").y, np.float64))), 1e-12)
@@ -220,12 +212,6 @@ def predict_part(net: nn.Module, task: Task, part: PartName, device: torch.devic
     place = torch.device(device)
     answers, _ = outputs(net.to(place), Feed(task, part, place), Precision(place))
     return predictions(answers, task.target)
-
-
-def _some(task: Task, seed: int) -> Index:
-    """A few thousand training samples at most, in order."""
-    order = np.random.default_rng(seed).permutation(len(task.part("train")))
-    return np.sort(order[:DRIFT_SAMPLES])
 
 
 def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> None:

@@ -98,9 +98,7 @@ for _recipe in (
         augmentation=Augmentation(shift=0.06, scale=0.1, noise=0.02),
     ),
     Recipe(
-        "nb201",
-        "NAS-Bench-201's own: 200 epochs, flips and crops",
-        augmentation=Augmentation(flip="last", shift=0.125),
+        "nb201", "NAS-Bench-201's own: 200 epochs, flips and crops", augmentation=Augmentation(flip="last", shift=0.125)
     ),
     Recipe(
         "teacup-ecg2017",

@@ -142,10 +142,8 @@ class StoreSource:
         self._seen: RunEntry | None = None
 
     def configuration(self) -> Json:
-        try:
+        with undamaged(f"the run {self._name!r} in {self._store.shown}", _REMEDY):
             found = json.loads(self._entry().configuration)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"the run {self._name!r} in {self._store.shown} is damaged ({error})") from error
         return found if isinstance(found, dict) else {}
 
     def more(self) -> tuple[bool, list[str], bool]:
@@ -260,18 +258,10 @@ class SearchReader:
             total = None if budget.get("evaluations") is None else int(budget["evaluations"])
             limit = None if budget.get("seconds") is None else float(budget["seconds"])
         state = self._state(total, limit)
-        going = state == "running"
-        return RunProgress(
-            state,
-            done,
-            total,
-            "evaluations",
-            self._pace.rate if going or not seconds else done / seconds,
-            seconds,
-            time_left(done, total, self._pace.rate, None if limit is None else limit - seconds) if going else math.nan,
-            self._source.changed(),
-            self._detail(going),
-        )
+        going, rate, changed = state == "running", self._pace.rate, self._source.changed()
+        left = time_left(done, total, rate, None if limit is None else limit - seconds) if going else math.nan
+        pace = rate if going or not seconds else done / seconds
+        return RunProgress(state, done, total, "evaluations", pace, seconds, left, changed, self._detail(going))
 
     def _detail(self, going: bool) -> str:
         """Notes beside the numbers."""

@@ -30,10 +30,6 @@ Watch: TypeAlias = "Callable[[Loop, Budget], None]"
 COSTS = ("params", "flops", "layers", "memory", "latency")
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    return parse_arguments(text, "--searcher-args", "population=64,tournament=8")
-
-
 def _or_none(number: int) -> int | None:
     return number or None
 
@@ -120,7 +116,10 @@ class SearchSettings(LimitSettings, ExecutionSettings):
 
     searcher: str | Callable[..., Searcher] = setting("evolution", "The search method (trainless list searchers).")
     searcher_args: Mapping[str, Any] = setting(
-        {}, "Parameters of the search method, such as population=64,tournament=8.", kind=str, read=_arguments
+        {},
+        "Parameters of the search method, such as population=64,tournament=8.",
+        kind=str,
+        read=lambda text: parse_arguments(text, "--searcher-args", "population=64,tournament=8"),
     )
     proxies: str | Proxy | Sequence[str | Proxy] | None = setting(
         None, "Search by proxies, one value or several columns; zico/batches=4 has an option, file.py:name is your own."

@@ -227,16 +227,10 @@ def _to_parquet(rows: Iterable[Row], path: Path) -> int:
     kinds = {"version": pyarrow.int64(), "seed": pyarrow.int64()}
     kinds |= dict.fromkeys(("value", "ms", "fbe", "kept"), pyarrow.float64())
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in COLUMNS])
-    count = 0
+    count, source = 0, iter(rows)
     with parquet.ParquetWriter(path, schema) as writer:
-        for group in _groups(rows):
+        while group := list(itertools.islice(source, GROUP)):
             columns = [list(column) for column in zip(*map(plain, group), strict=True)]
             writer.write_table(pyarrow.table(columns, schema=schema))
             count += len(group)
     return count
-
-
-def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    source = iter(rows)
-    while group := list(itertools.islice(source, GROUP)):
-        yield group
