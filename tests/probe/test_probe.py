@@ -112,7 +112,10 @@ def test_trace_notes_what_the_network_did() -> None:
     for norm in t.norms:
         flat = norm.x.flatten(2)
         torch.testing.assert_close(flat.mean(2), torch.zeros(4, flat.shape[1]), atol=1e-5, rtol=0)
-    assert set(t.blocks) == {"head", *(f"body.{index}" for index in range(9))}
+    assert not t.blocks
+    assert t.stream is not None
+    assert [tuple(each.tensor.shape[2:]) for each in t.stream.boundaries]
+    assert [bool((each.tensor >= 0).all()) for each in t.stream.boundaries] == [True] * 3
 
 
 def test_functional_rectifiers_are_seen() -> None:

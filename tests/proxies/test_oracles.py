@@ -29,8 +29,8 @@ SHAPED = ["1d", "1d-batch-norm", "2d", "2d-batch-norm", "2d-group-norm", "3d-bin
 OTHERS = ["packed-attention", "own-attention", "lstm", "tied-weights", "called-twice", "best-cell", "functional-relu"]
 # where a formula's naive version does not reach
 BEYOND = {
-    "functional-relu": {"naswot", "linear_regions", "swap", "synflow"},
-    "called-twice": {"naswot", "linear_regions", "swap"},
+    "functional-relu": {"naswot", "linear_regions", "swap", "synflow", "meco"},
+    "called-twice": {"naswot", "linear_regions", "swap", "meco"},
     "packed-attention": {"fisher", "synflow", "meco"},
     "own-attention": {"meco"},
     "lstm": {"naswot", "linear_regions", "swap", "fisher", "meco"},
@@ -245,7 +245,8 @@ def test_meco_of_independent_and_equal_channels() -> None:
     class Keep(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.body, self.head = nn.Identity(), nn.Linear(3, 2)
+            self.body, self.head = nn.Conv1d(3, 3, 1, groups=3, bias=False), nn.Linear(3, 2)
+            nn.init.ones_(self.body.weight)
 
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.body(x).mean(2))

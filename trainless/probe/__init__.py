@@ -4,6 +4,7 @@ A proxy of one's own finds here the probe, the quantities that proxies share on 
 """
 
 from trainless.probe.counts import network_counts
+from trainless.probe.features import block_scatters, blocks
 from trainless.probe.kernels import condition, kernel, sample_statistics, spectrum
 from trainless.probe.norms import Norm
 from trainless.probe.patterns import activation_patterns
@@ -24,8 +25,6 @@ from trainless.probe.points import (
 )
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import (
-    block_scatters,
-    blocks,
     gradient,
     loss_gradients,
     losses,

@@ -42,8 +42,8 @@ def kernel_names(p: Probe, over: Over) -> tuple[str, ...]:
     if over == "features":
         names = names[:-1]
     elif over == "body":
-        later = tuple(f"{block}." for block in _blocks(p)[1:])
-        inner = [name for name in names if name.startswith(later)]
+        later, stream = tuple(f"{block}." for block in _blocks(p)[1:]), trace(p).stream
+        inner = [name for name in names if (name.startswith(later) if stream is None else name in stream.body)]
         names = inner if inner else names[1:-1]
     return tuple(names)
 

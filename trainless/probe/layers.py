@@ -45,21 +45,17 @@ def _own(tensors: Mapping[str, Tensor | None]) -> Iterator[Tensor]:
 
 
 def block_names(net: nn.Module) -> tuple[str, ...]:
-    """The modules between which information flows block by block.
+    """The modules that a network of ours, itself or wrapped in others, names as its blocks; none of any other.
 
-    A network of ours names them; of any other network they are its children, a list or sequence of modules
-    standing for its members.
+    Example:
+        >>> block_names(nn.Sequential(nn.Flatten()))
+        ()
     """
-    named = getattr(net, "block_names", ())
-    if named:
-        return tuple(named)
-    names: list[str] = []
-    for name, child in net.named_children():
-        if isinstance(child, nn.ModuleList | nn.Sequential):
-            names += [f"{name}.{inner}" for inner, _ in child.named_children()]
-        else:
-            names.append(name)
-    return tuple(names)
+    for name, module in modules(net):
+        named = getattr(module, "block_names", ())
+        if named:
+            return tuple(f"{name}.{inner}" if name else inner for inner in named)
+    return ()
 
 
 @contextmanager

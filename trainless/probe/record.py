@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, Unscorable
+from trainless.probe.blocks import Flow, Stream
 from trainless.probe.layers import (
     CONVOLUTIONS,
     EmbeddingLookup,
@@ -65,6 +67,7 @@ class ForwardPass:
     activations: list[Activation] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
     lookups: list[EmbeddingLookup] = field(default_factory=list)
+    stream: Stream | None = None
 
 
 @quantity
@@ -92,13 +95,15 @@ def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass,
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     observe = recorder.norm if p.norm != "batch" else None
     norms = normalised(p.net, p.norm, p.kept_norms, observe)
-    with removed_after(hooks), quiet_randomness(p), norms, recorder, torch.enable_grad():
+    flow = Flow(x, weights, careful) if not wanted else None
+    with removed_after(hooks), quiet_randomness(p), norms, recorder, flow or nullcontext(), torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups
-    found = ForwardPass(x, weights, outputs, *lists)
-    return found, recorder.spoilt()
+    stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
+    found = ForwardPass(x, weights, outputs, *lists, stream)
+    return found, changed or recorder.spoilt()
 
 
 def rectifiers(p: Probe) -> list[Activation]:
@@ -294,6 +299,10 @@ class Recorder(TorchFunctionMode):
         name = self.modules[module]
         self.norms.append(Standardised(f"{name}.weight", f"{name}.bias", self._noted(standard), output))
         return self._handed_on(output)
+
+    def norm_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """The parameters of the batch norms that were noted, and what these gave."""
+        return ((name, at.output) for at in self.norms for name in (at.weight, at.bias))
 
     def block(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
         """A forward hook that keeps a block's output."""

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
-from trainless.probe.points import Kaiming, Noise, drawn
+from trainless.probe.features import BlockOutput, block_scatters, blocks, paired, scattered_eigenvalues
+from trainless.probe.points import Kaiming, Noise
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.quantities import BlockOutput, Scatter, block_scatters, blocks, gradient
+from trainless.probe.spectra import largest_singular_value
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(("Lee", "Ham"), "AZ-NAS: Assembling Zero-Cost Proxies for Network Architecture Search", "CVPR", 2024)
@@ -22,11 +23,10 @@ _SETTING = Setting(weights=Kaiming(), inputs=Noise(), batch=64)
 @quantity
 def block_entropies(p: Probe) -> tuple[float, ...]:
     """Entropy of each block's normalised principal components: −Σ π log(π + 1e-8)."""
-    return tuple(_entropy(scatter) for scatter in block_scatters(p))
+    return tuple(_entropy(values) for values in scattered_eigenvalues(block_scatters(p)))
 
 
-def _entropy(scatter: Scatter) -> float:
-    values = scatter.eigenvalues()
+def _entropy(values: Tensor) -> float:
     total = values.sum()
     if float(total) <= 0:
         raise Unscorable("a block's output is constant: it has no principal components")
@@ -34,7 +34,7 @@ def _entropy(scatter: Scatter) -> float:
     return float(-(share * (share + 1e-8).log()).sum())
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=2)
 def expressivity(p: Probe) -> float:
     """Evenness with which the blocks' features spread over all directions of their space.
 
@@ -42,7 +42,8 @@ def expressivity(p: Probe) -> float:
 
     Differences:
         Covariances are decomposed in double precision with rounding noise below zero cut off; the published program
-        gets NaN, reported as −∞, on cells of skips and poolings.
+        gets NaN, reported as −∞, on cells of skips and poolings. Blocks are those that the network names, or the
+        stretches between the tensors that every path through it passes (``trainless.probe.blocks``).
 
     Fails:
         A block's output is constant.
@@ -50,7 +51,7 @@ def expressivity(p: Probe) -> float:
     return math.fsum(block_entropies(p))
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=2)
 def progressivity(p: Probe) -> float:
     """The smallest gain in feature entropy from one block to the next.
 
@@ -69,20 +70,38 @@ def progressivity(p: Probe) -> float:
 class Passage:
     """A random ±1 gradient on its way back through a block.
 
+    The mean over places of (coming out) (going in)ᵀ, channels × channels, estimates the Jacobian's part that keeps to
+    its place. Where there are fewer places than channels it is not multiplied out.
+
     Attributes:
         name: The block's.
-        products: The mean over places of (coming out) (going in)ᵀ, channels × channels in double precision: an estimate
-            of the Jacobian's part that keeps to its place.
+        left: The gradient coming out, channels × places, or the mean of the products.
+        right: The gradient going in, channels × places, where the products were not formed.
+        channels: Of the gradient going in.
         power: The mean over places of ‖coming out‖².
         places: How many there were.
         unchanged: Whether the gradient came out as it went in.
     """
 
     name: str
-    products: Tensor
+    left: Tensor
+    right: Tensor | None
+    channels: int
     power: float
     places: int
     unchanged: bool
+
+    def square(self) -> float:
+        """The products' Frobenius norm, squared."""
+        if self.right is None:
+            return float(self.left.double().square().sum())
+        left, right = self.left.T @ self.left, self.right.T @ self.right
+        return float((left.double() * right.double()).sum()) / self.places**2
+
+    def largest(self) -> float:
+        """The products' largest singular value."""
+        found = largest_singular_value(self.left, self.right)
+        return found if self.right is None else found / self.places
 
 
 @quantity
@@ -95,17 +114,20 @@ def passages(p: Probe) -> tuple[Passage, ...]:
 
 
 def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
-    source = p.generator(f"trainability/{after.name}")
-    going_in = drawn("signs", tuple(after.output.shape), source, after.output)
-    (coming_out,) = gradient(after.output, [before.output], going_in)
-    left, right = before.like(coming_out).folded(after), after.like(going_in).channels()
-    places = right.shape[1]
+    going_in = after.signs(p.generator(f"trainability/{after.name}"))
+    coming_out = after.pulled(before, going_in)
+    left, right = paired(before.layout.turned(coming_out), after.layout.turned(going_in))
+    channels, places = right.shape
     power = float(torch.linalg.vector_norm(left)) ** 2 / places
+    if not math.isfinite(power):
+        raise Unscorable(f"the gradients that pass block {after.name} are not finite")
     unchanged = coming_out.shape == going_in.shape and torch.equal(coming_out, going_in)
-    return Passage(after.name, (left @ right.T).double() / places, power, places, unchanged)
+    few = places < min(len(left), channels)
+    kept, other = (left, right) if few else ((left @ right.T).double() / places, None)
+    return Passage(after.name, kept, other, channels, power, places, unchanged)
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=2)
 def trainability(p: Probe) -> float:
     """Closeness of each block to passing gradients on at their own size.
 
@@ -119,6 +141,6 @@ def trainability(p: Probe) -> float:
     for passage in passages(p):
         if passage.unchanged:
             raise Unscorable(f"block {passage.name} passes its input on unchanged")
-        spread = float(torch.linalg.matrix_norm(passage.products, 2))
+        spread = passage.largest()
         scores.append(2 - spread - 1 / (spread + 1e-6))
     return math.fsum(scores) / len(scores)

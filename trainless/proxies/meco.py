@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
 
 from trainless.core.errors import Unscorable
-from trainless.probe.layers import modules, removed_after
+from trainless.probe.axes import Layout, arranges, is_arithmetic
+from trainless.probe.blocks import Flow
+from trainless.probe.layers import block_names, modules, removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe, quiet_randomness
 from trainless.probe.record import run
+from trainless.probe.spectra import least_eigenvalues
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(
@@ -24,7 +29,9 @@ PAPER = Paper(
 )
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()))
+@proxy(
+    higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()), version=2
+)
 def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
     """Independence of the channels of every feature map, for a single input.
 
@@ -32,8 +39,9 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
 
     Args:
         p: The probe; only the first sample is used.
-        count: ``tensors`` counts every module's output once; ``modules`` counts it once for every container that
-            passes it on, as the published program does.
+        count: ``tensors`` counts every feature map once: what operations make (layers, norms, activations, poolings,
+            sums of streams), or modules give in a network that names its blocks; ``modules`` counts it once for every
+            module and container that passes it on, as the published program does.
         channels: Take only so many channels of each map, drawn at random, and scale up (the paper's faster variant).
 
     Differences:
@@ -45,27 +53,29 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     q = p.once(x=First(1))
     maps = _maps(q, count)
     if not maps:
-        raise Unscorable("no module gives a feature map of more than one channel and position")
+        raise Unscorable("the network has no feature map of more than one channel and position")
     source = q.generator("meco")
-    by_shape: dict[torch.Size, list[tuple[Tensor, float]]] = {}
+    chosen: list[tuple[Tensor, float]] = []
     for rows in maps:
-        chosen, scale = rows, 1.0
         if channels is not None and len(rows) > channels:
             picked = torch.randperm(len(rows), generator=source)[:channels].to(rows.device)
-            chosen, scale = rows[picked], len(rows) / channels
-        by_shape.setdefault(chosen.shape, []).append((chosen, scale))
-    total = 0.0
-    for alike in by_shape.values():
-        stacked = torch.stack([rows for rows, _ in alike])
-        if not bool(torch.isfinite(stacked).all()):
-            raise Unscorable("a feature map is not finite")
-        least = torch.linalg.eigvalsh(correlation(stacked).cpu())[:, 0]
-        total += math.fsum(value * scale for value, (_, scale) in zip(least.tolist(), alike, strict=True))
-    return total
+            chosen.append((rows[picked], len(rows) / channels))
+        else:
+            chosen.append((rows, 1.0))
+    if not bool(torch.stack([torch.isfinite(rows).all() for rows in maps]).all()):
+        raise Unscorable("a feature map is not finite")
+    full = [(rows, scale) for rows, scale in chosen if rows.shape[1] > len(rows)]  # else some channels are the others'
+    least = least_eigenvalues([correlation(rows) for rows, _ in full])
+    return math.fsum(value * scale for value, (_, scale) in zip(least, full, strict=True))
 
 
 def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
-    """Channels × positions of every module's output."""
+    """Channels × positions of every feature map."""
+    found = _of_modules(p, count) if count == "modules" or block_names(p.net) else _of_operations(p)
+    return [rows for rows in found if min(rows.shape) > 1]
+
+
+def _of_modules(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
     kept: list[tuple[Tensor, Tensor]] = []
     known: set[int] = set()  # of tensors that are kept, so that an id stays that tensor's
 
@@ -81,8 +91,29 @@ def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
     ]
     with removed_after(hooks), torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
         run(p.net, p.weights, p.x)
-    rows = [sample.flatten(1) for _, sample in kept]
-    return [row for row in rows if min(row.shape) > 1]
+    return [sample.flatten(1) for _, sample in kept]
+
+
+class _FeatureMaps(Flow):
+    """Keeps what operations make, but for arrangements, and arithmetic with a single stream."""
+
+    def __init__(self, x: Tensor, weights: Mapping[str, Tensor]) -> None:
+        super().__init__(x, weights)
+        self.found: list[Tensor] = []
+
+    def _see(self, func: Callable[..., Any], streams: int, tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
+        if tensor.ndim > 2 and not arranges(func) and not (is_arithmetic(func) and streams < 2):
+            self.found.append(layout.turned(tensor.detach())[0].flatten(1).clone())
+
+
+def _of_operations(p: Probe) -> list[Tensor]:
+    weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
+    x = p.x.detach().clone()
+    x = x.requires_grad_() if x.is_floating_point() else x
+    flow = _FeatureMaps(x, weights)
+    with torch.enable_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), flow:
+        run(p.net, weights, x)
+    return flow.found
 
 
 def correlation(rows: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
+from trainless.probe.features import block_scatters, blocks, least_correlations
 from trainless.probe.kernels import sample_statistics
 from trainless.probe.probe import Probe
-from trainless.probe.quantities import block_scatters, blocks
 from trainless.probe.record import trace
 from trainless.proxies.aznas import passages
 from trainless.proxies.naswot import response_diversity
@@ -74,7 +74,7 @@ def layer_entropy(p: Probe) -> float:
     return _entropy(torch.stack(traces).double().cpu())
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="trainability")
+@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=2)
 def isometry(p: Probe) -> float:
     """Closeness of the blocks to passing gradients on at their own size, in every direction and at their own place.
 
@@ -89,8 +89,8 @@ def isometry(p: Probe) -> float:
     Where J₀ is nearly zero or places are few, one draw gives no more than r's order of magnitude.
 
     Fails:
-        No gradient passes a block; a single block; a block of a single place; grids of two blocks of which the smaller
-        does not divide the larger.
+        No gradient passes a block; a single block; a block of a single place; grids of two blocks that are not of one
+        kind.
     """
     logarithms = []
     for passage in passages(p):
@@ -98,14 +98,14 @@ def isometry(p: Probe) -> float:
             raise Unscorable(f"no gradient passes block {passage.name}")
         if passage.places < 2:
             raise Unscorable(f"block {passage.name} has a single place: what chance adds cannot be told")
-        channels, places = passage.products.shape[1], passage.places
+        channels, places = passage.channels, passage.places
         by_chance = passage.power * channels / places
-        square = (float(passage.products.square().sum()) - by_chance) / (1 - 1 / places) / channels
+        square = (passage.square() - by_chance) / (1 - 1 / places) / channels
         logarithms.append(math.log(max(square, _LEAST)) / 2)
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity")
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=2)
 def block_meco(p: Probe) -> float:
     """Independence of the channels of every block's output over the whole batch.
 
@@ -115,10 +115,10 @@ def block_meco(p: Probe) -> float:
     Fails:
         The network has no blocks with channels.
     """
-    return math.fsum(scatter.least_correlation() for scatter in block_scatters(p))
+    return math.fsum(least_correlations(block_scatters(p)))
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity")
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=2)
 def feature_rank(p: Probe) -> float:
     """Effective rank of the samples at the last block: how many directions tell them apart.
 
@@ -127,7 +127,7 @@ def feature_rank(p: Probe) -> float:
     Fails:
         All samples have the same features.
     """
-    rows = blocks(p)[-1].output.detach().flatten(1)
+    rows = blocks(p)[-1].maps().flatten(1)
     rows = rows - rows.mean(0)
     norms = rows.norm(dim=1, keepdim=True)
     if not bool((norms > 0).all()):

@@ -64,7 +64,7 @@ def ntk_condition(p: Probe, coupling: Coupling = "isolated", of: Of = "outputs",
     paper=TEGNAS,
     aspect="generalisation",
     setting=Setting(batch=128, network="thin", repeats=3, options=(("coupling", "joint"),)),
-    version=2,
+    version=3,
 )
 def ntk_mse(p: Probe, coupling: Coupling = "isolated", over: Over = "body", ridge: float = 0.0) -> float:
     """Error of kernel regression from one half of the batch to the other (generalisation).

@@ -1,0 +1,204 @@
+"""Where a tensor's samples and channels lie, followed through the operations of a network.
+
+Channels are what operations treat as such: a convolution's or batch norm's second axis, a linear layer's, layer norm's
+or recurrent layer's last. What only arranges a tensor anew takes both axes along; what works entry by entry hands on
+those of the stream that it adds to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+_SAMPLES, _CHANNELS = 1 << 40, 1  # strides that tell the two axes from all others, whose stride is 0
+_NAMES = {
+    "arranges": """permute transpose transpose_ swapaxes swapdims movedim moveaxis flatten view reshape unflatten
+        squeeze squeeze_ unsqueeze unsqueeze_ contiguous clone t T mT H mH adjoint expand expand_as view_as
+        reshape_as narrow select __getitem__ chunk split split_with_sizes unbind tensor_split unsafe_chunk unsafe_split
+        ravel roll flip""",
+    "second": """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm instance_norm
+        group_norm""",
+    "last": """linear bilinear embedding embedding_bag lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
+        rnn_relu_cell multi_head_attention_forward""",
+    "products": "matmul __matmul__ __rmatmul__ mm bmm addmm baddbmm",
+    "arithmetic": """add sub mul div true_divide neg pow square sqrt rsqrt addcmul addcdiv lerp rsub reciprocal __add__
+        __sub__ __mul__ __truediv__ __radd__ __rsub__ __rmul__ __rtruediv__ __iadd__ __isub__ __imul__ __itruediv__
+        __neg__ __pow__ __rpow__ __rdiv__ add_ sub_ mul_ div_ neg_ pow_ addcmul_ to float double type type_as
+        requires_grad_ dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout detach""",
+}
+_ARRANGES, _SECOND, _LAST, _PRODUCTS, _ARITHMETIC = (frozenset(names.split()) for names in _NAMES.values())
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of samples and channels, where they are known."""
+
+    samples: int | None = None
+    channels: int | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The axes of samples and channels of a tensor that has both."""
+
+    samples: int
+    channels: int
+
+    def turned(self, tensor: Tensor) -> Tensor:
+        """A tensor in this layout as ``(N, C, *positions)``."""
+        return tensor if (self.samples, self.channels) == (0, 1) else tensor.movedim(*self._both())
+
+    def back(self, tensor: Tensor) -> Tensor:
+        """A tensor of ``(N, C, *positions)`` in this layout."""
+        return tensor.movedim(*reversed(self._both()))
+
+    def _both(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (self.samples, self.channels), (0, 1)
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """A function's name; of an attribute's getter, the attribute's.
+
+    Example:
+        >>> name_of(torch.relu), name_of(Tensor.mT.__get__)
+        ('relu', 'mT')
+    """
+    name = getattr(func, "__name__", "")
+    return getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else name
+
+
+def arranges(func: Callable[..., Any]) -> bool:
+    """Whether a function gives the numbers of a tensor in another order or shape, or some of them, and no others."""
+    return name_of(func) in _ARRANGES
+
+
+def is_arithmetic(func: Callable[..., Any]) -> bool:
+    """Whether a function adds, scales or converts entry by entry."""
+    return name_of(func) in _ARITHMETIC
+
+
+def axes_after(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    results: Sequence[Tensor],
+    known: Sequence[tuple[Tensor, Axes]],
+    weights: Callable[[Tensor], bool],
+) -> list[Axes]:
+    """The axes of a function's results.
+
+    Args:
+        func: The function.
+        args: What it was given.
+        kwargs: What it was given by name.
+        results: The tensors that it returned.
+        known: The tensors among what it was given that depend on the network's input, oldest first, and their axes.
+        weights: Whether a tensor comes from parameters alone.
+    """
+    name = name_of(func)
+    if not known:
+        return [Axes(0, result.ndim - 1) if name in _LAST else Axes() for result in results]
+    tensor, axes = known[0]
+    if name in _ARRANGES:
+        return _arranged(func, args, kwargs, tensor, axes, len(results))
+    return [_axes(name, args, kwargs, result, known, weights) for result in results]
+
+
+def _axes(
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Tensor,
+    known: Sequence[tuple[Tensor, Axes]],
+    weights: Callable[[Tensor], bool],
+) -> Axes:
+    tensor, axes = known[0]
+    samples = axes.samples if result.ndim == tensor.ndim else None
+    if name in _SECOND:
+        return Axes(0, 1) if result.ndim > 1 else Axes()
+    if name in _LAST:
+        return Axes(samples, result.ndim - 1)
+    if name in ("layer_norm", "rms_norm"):
+        shape = args[1] if len(args) > 1 else kwargs["normalized_shape"]
+        return Axes(samples, result.ndim - len(shape))
+    if name == "einsum":
+        return _einsum(args, tensor, axes, weights)
+    if name in _PRODUCTS:
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)][-2:]
+        if weights(given[-1]):
+            return Axes(samples, result.ndim - 1)
+        if weights(given[0]) and result.ndim > 1:
+            return Axes(samples, result.ndim - 2)
+        return Axes()
+    return next(
+        (
+            each
+            for tensor, each in known
+            if tensor.ndim == result.ndim
+            and each.samples is not None
+            and each.channels is not None
+            and tensor.shape[each.samples] == result.shape[each.samples]
+        ),
+        Axes(samples, axes.channels if result.ndim == tensor.ndim else None),
+    )
+
+
+def _arranged(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensor: Tensor, axes: Axes, count: int
+) -> list[Axes]:
+    """Let the function arrange a tensor without numbers whose strides tell the axes apart."""
+    strides = [0] * tensor.ndim
+    if axes.samples is not None:
+        strides[axes.samples] = _SAMPLES
+    if axes.channels is not None:
+        strides[axes.channels] = _CHANNELS
+    label = torch.empty_strided(tensor.shape, strides, device="meta")
+    if name_of(func) in ("contiguous", "clone", "roll", "flip"):
+        return [axes] * count
+    if name_of(func) == "reshape":
+        func = Tensor.view  # which makes no copy
+    given = tuple(label if each is tensor else each for each in args)
+    named = {key: label if each is tensor else each for key, each in kwargs.items()}
+    try:
+        made = func(*given, **named)
+    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+        return [Axes()] * count
+    found = [_read(each) for each in tree_leaves(made) if isinstance(each, Tensor)]
+    return found if len(found) == count else [Axes()] * count
+
+
+def _read(label: Tensor) -> Axes:
+    strides = label.stride()
+    others = any(stride not in (0, _SAMPLES, _CHANNELS) for stride in strides)
+
+    def only(wanted: int) -> int | None:
+        return strides.index(wanted) if strides.count(wanted) == 1 and not others else None
+
+    return Axes(only(_SAMPLES), only(_CHANNELS))
+
+
+def _einsum(args: tuple[Any, ...], tensor: Tensor, axes: Axes, weights: Callable[[Tensor], bool]) -> Axes:
+    equation, operands = args[0], [each for each in tree_leaves(args[1:]) if isinstance(each, Tensor)]
+    if not isinstance(equation, str) or "." in equation or "->" not in equation:
+        return Axes()
+    left, _, after = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    mine = next((term for term, each in zip(terms, operands, strict=False) if each is tensor), "")
+    new = {
+        letter
+        for term, each in zip(terms, operands, strict=False)
+        if weights(each)
+        for letter in term
+        if letter not in mine
+    }
+
+    def axis(at: int | None) -> int | None:
+        return after.index(mine[at]) if at is not None and at < len(mine) and mine[at] in after else None
+
+    fresh = [place for place, letter in enumerate(after) if letter in new]
+    return Axes(axis(axes.samples), fresh[0] if len(fresh) == 1 else axis(axes.channels) if not fresh else None)

@@ -1,0 +1,313 @@
+"""Blocks by data flow: the stretches of a network between tensors that every path from input to output passes.
+
+While a network runs, every operation is put in order, and what each one takes is read off the autograd graph, whoever
+wrote the code and however it is nested. A tensor is a *cut* if nothing made before it is used after it. A *layer* is an
+operation that multiplies by parameters (convolutions, linear and recurrent layers, attention, embeddings, products with
+matrices; not norms). Between two layers there may be several cuts: norms, activations, poolings, arrangements. The
+block's *boundary* is the last of them that has no fewer numbers than the first and is not a mere arrangement: the
+features as the next layer sees them, but before they are pooled. What comes before the first layer and after the last
+is no block, so that the classifier is none. A residual block, a pre-norm attention or feed-forward part and a mixed
+cell are one block each.
+
+Where fewer than two boundaries have more than one place, as in U-Nets without a plain stem or in cells that take two
+predecessors, the deepest feature map of every grid stands for a block, ordered by depth, if there are two of these.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of
+
+_MULTIPLIES = re.compile(r"Convolution|(?i:mm)Backward|Mv|Linear|Embedding|(?i:rnn)|Einsum")
+_ASKS = """shape dtype device requires_grad is_cuda ndim is_leaf grad_fn layout names size dim numel stride
+    is_contiguous is_floating_point is_complex element_size data_ptr is_mkldnn is_nested is_sparse is_quantized is_meta
+    storage_offset"""
+_QUESTIONS = frozenset(_ASKS.split())
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """A tensor between two blocks.
+
+    Attributes:
+        order: The operation that made it, counted.
+        tensor: Its numbers.
+        edge: Its place in the graph.
+        layout: Where its samples and channels lie.
+        layers: How many layers came before it.
+        depth: How many of them on the longest way to it.
+        arranged: Whether it holds no more than the numbers of another tensor.
+        version: How often it had been written to.
+    """
+
+    order: int
+    tensor: Tensor
+    edge: GradientEdge
+    layout: Layout
+    layers: int = 0
+    depth: int = 0
+    arranged: bool = False
+    version: int = 0
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The sizes of all axes but those of samples and channels."""
+        apart = (self.layout.samples, self.layout.channels)
+        return tuple(size for axis, size in enumerate(self.tensor.shape) if axis not in apart)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """What a recorded pass says about blocks.
+
+    Attributes:
+        boundaries: The blocks' outputs, in forward order.
+        body: The parameters that are used after the first and before the last boundary.
+    """
+
+    boundaries: tuple[Boundary, ...]
+    body: frozenset[str]
+
+
+@dataclass(eq=False)
+class _Taken:
+    """What an operation took: the oldest of what it took, every edge to it, and whether it multiplied by weights."""
+
+    oldest: int | None = None
+    edges: list[tuple[Node, int]] = field(default_factory=list)
+    layer: bool = False
+    names: set[str] = field(default_factory=set)
+
+
+class Flow(TorchFunctionMode):
+    """Follows a network's operations while it runs.
+
+    Args:
+        x: The input, as it is handed to the network.
+        weights: The parameters, as they are handed to it.
+        careful: Keep copies of what may become a boundary, so that nothing done in place can reach it.
+    """
+
+    def __init__(self, x: Tensor, weights: Mapping[str, Tensor], careful: bool = False) -> None:
+        super().__init__()
+        self.samples, self.careful = len(x), careful
+        self.order: dict[Node, int] = {}  # of what depends on the input
+        self.leaves = {
+            id(tensor): _key(get_gradient_edge(tensor)) for tensor in (*weights.values(), x) if tensor.requires_grad
+        }
+        self.fixed = {
+            self.leaves[id(tensor)][0]: frozenset((name,)) for name, tensor in weights.items() if tensor.requires_grad
+        }
+        self.axes: dict[tuple[Node, int], Axes] = {}
+        self.depth = [0]
+        self.layers = [0]
+        self.uses: dict[str, int] = {}
+        self.cuts: list[Boundary] = []
+        self.deepest: dict[tuple[int, ...], dict[int, Boundary]] = {}  # by grid and depth, the two deepest
+        self.loose = WeakIdKeyDictionary()  # tensors that come from the input outside the graph, such as tokens
+        if x.requires_grad:
+            edge = self.leaves[id(x)]
+            self.order[edge[0]], self.axes[edge] = 0, Axes(0)
+        else:
+            self.loose[x] = True
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if name_of(func) in _QUESTIONS:
+            return func(*args, **(kwargs or {}))
+        given = self._given(args, kwargs)
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self._made(func, args, kwargs or {}, given, [result])
+        elif isinstance(result, (tuple, list)) and type(result) is not torch.Size:
+            self._made(
+                func, args, kwargs or {}, given, [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+            )
+        return result
+
+    # --- axes ---------------------------------------------------------------------------------------------------
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[tuple[Tensor, Axes]]:
+        """What a function takes that depends on the input, oldest first: read before it may work in place."""
+        found = []
+        for each in tree_leaves((args, kwargs)):
+            edge = self._edge(each)
+            if edge is not None and edge[0] in self.order:
+                found.append((self.order[edge[0]], each, self.axes.get(edge, Axes())))
+        found.sort(key=lambda one: one[0])
+        return [(tensor, axes) for _, tensor, axes in found]
+
+    def _edge(self, value: object) -> tuple[Node, int] | None:
+        """A tensor's place in the graph, if it has one."""
+        if not isinstance(value, Tensor) or not value.requires_grad:
+            return None
+        node = value.grad_fn
+        return self.leaves.get(id(value)) if node is None else (node, value.output_nr)
+
+    def _is_weight(self, tensor: Tensor) -> bool:
+        edge = self._edge(tensor)
+        return edge is not None and edge[0] in self.fixed
+
+    # --- the graph ----------------------------------------------------------------------------------------------
+    def _made(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: list[tuple[Tensor, Axes]],
+        results: list[Tensor],
+    ) -> None:
+        loose = bool(self.loose) and any(
+            isinstance(each, Tensor) and each in self.loose for each in tree_leaves((args, kwargs))
+        )
+        order, taken = len(self.depth), _Taken()
+        for result in results:
+            if result.grad_fn is None:
+                if (given or loose) and not result.requires_grad:
+                    self.loose[result] = True
+                continue
+            self._walk(result.grad_fn, order, taken, loose and not given)
+        fresh = [
+            place
+            for place, each in enumerate(results)
+            if each.grad_fn is not None and self.order.get(each.grad_fn) == order
+        ]
+        if not fresh:
+            return
+        self._count(order, taken)
+        axes = axes_after(func, args, kwargs, results, given, self._is_weight)
+        for place in fresh:
+            self._keep(func, len(given), results[place], axes[place])
+
+    def _walk(self, start: Node, order: int, taken: _Taken, loose: bool) -> None:
+        """Put what is new in the graph below a tensor in order; note what it takes of what was there."""
+        waiting, new, added = [(start, False)], [], []
+        while waiting:
+            node, seen = waiting.pop()
+            if seen:
+                below = [(child, at) for child, at in node.next_functions if child is not None]
+                if any(child in self.order for child, _ in below):
+                    self.order[node] = order
+                    new.append((node, below))
+                else:
+                    self.fixed[node] = frozenset[str]().union(*(self.fixed[child] for child, _ in below))
+                    added.append((node, below))
+            elif node not in self.order and node not in self.fixed:
+                waiting.append((node, True))
+                waiting += [(child, False) for child, _ in node.next_functions if child is not None]
+        if loose and start in self.fixed:  # tokens were looked up, or numbers without a graph multiplied
+            del self.fixed[start]
+            self.order[start], taken.oldest = order, 0
+            new += added
+        for node, below in new:
+            names = frozenset[str]().union(*(self.fixed[child] for child, _ in below if child in self.fixed))
+            taken.names |= names
+            taken.layer |= bool(names) and _MULTIPLIES.search(node.name()) is not None
+            for child, at in below:
+                before = self.order.get(child, order)
+                if before < order:
+                    taken.edges.append((child, at))
+                    taken.oldest = before if taken.oldest is None else min(before, taken.oldest)
+
+    def _count(self, order: int, taken: _Taken) -> None:
+        """Note an operation; what lies between it and the oldest that it takes is no cut."""
+        deepest = max((self.depth[self.order[node]] for node, _ in taken.edges), default=0)
+        self.depth.append(deepest + taken.layer)
+        self.layers.append(self.layers[-1] + taken.layer)
+        for name in taken.names:
+            self.uses.setdefault(name, order)
+        oldest = taken.oldest if taken.oldest is not None else order
+        while self.cuts and self.cuts[-1].order > oldest:
+            self.cuts.pop()
+        at = {edge for edge in taken.edges if self.order[edge[0]] == oldest}
+        self.cuts = [cut for cut in self.cuts if cut.order < oldest or at == {_key(cut.edge)}]
+
+    def _keep(self, func: Callable[..., Any], streams: int, tensor: Tensor, axes: Axes) -> None:
+        """Note a tensor that a function made of so many others that depend on the input."""
+        edge = get_gradient_edge(tensor)
+        self.axes[_key(edge)] = axes
+        settled = self._settled(tensor, axes)
+        if settled is not None and tensor.is_floating_point():
+            self._see(func, streams, tensor, edge, settled)
+
+    def _see(self, func: Callable[..., Any], streams: int, tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
+        """Take a tensor for a cut until something shows that it is none."""
+        order, arranged = len(self.depth) - 1, arranges(func)
+        values = tensor.detach().clone() if self.careful else tensor
+        version = 0 if tensor.is_inference() else tensor._version
+        cut = Boundary(order, values, edge, layout, self.layers[order], self.depth[order], arranged, version)
+        self.cuts.append(cut)
+        if not arranged and math.prod(cut.grid) > 1 and cut.depth:
+            known = self.deepest.setdefault(cut.grid, {})
+            known[cut.depth] = cut
+            if len(known) > 2:
+                del known[min(known)]
+
+    def _settled(self, tensor: Tensor, axes: Axes) -> Layout | None:
+        """The axes where they are known; else those that are usual, if samples can be along the first."""
+        if tensor.ndim < 2:
+            return None
+        samples = 0 if axes.samples is None else axes.samples
+        if tensor.shape[samples] != self.samples:
+            return None
+        usual = tensor.ndim - 1 if tensor.ndim < 4 else 1
+        channels = usual if axes.channels is None else axes.channels
+        return Layout(samples, channels) if samples != channels else None
+
+    # --- what was found -----------------------------------------------------------------------------------------
+    def stream(self, outputs: Tensor, beside: Iterable[tuple[str, Tensor]] = ()) -> tuple[Stream, bool]:
+        """The blocks of a network that has run, and whether a boundary was overwritten since it was made.
+
+        Args:
+            outputs: The network's.
+            beside: Parameters that were left out of the graph because they change nothing yet, and what they act on.
+        """
+        if outputs.grad_fn is None:
+            return Stream((), frozenset()), False
+        if outputs.grad_fn not in self.order:
+            self._made(torch.Tensor.add, (), {}, [], [outputs])
+        end = self.order.get(outputs.grad_fn, len(self.layers) - 1)
+        head = self.layers[end]
+        cuts = [cut for cut in self.cuts if cut.order <= end and 0 < cut.layers < head]
+        found = [
+            _boundary([cut for cut in cuts if cut.layers == layers]) for layers in sorted({c.layers for c in cuts})
+        ]
+        uses = dict(self.uses)
+        for name, tensor in beside:
+            if tensor.grad_fn in self.order:
+                uses.setdefault(name, self.order[tensor.grad_fn])
+        body = {name for name, at in uses.items() if found and found[0].order < at <= found[-1].order}
+        chosen = [cut for cut in found if math.prod(cut.grid) > 1]
+        if len(chosen) < 2:
+            depth = self.depth[end]
+            inner = [[cut for cut in known.values() if cut.depth < depth] for known in self.deepest.values()]
+            grids = sorted((max(each, key=_depth) for each in inner if each), key=_depth)
+            chosen = grids if len(grids) > 1 else found
+        changed = not self.careful and any(cut.version != cut.tensor._version for cut in chosen)
+        return Stream(tuple(chosen), frozenset(body)), changed
+
+
+def _key(edge: GradientEdge) -> tuple[Node, int]:
+    return edge.node, edge.output_nr
+
+
+def _depth(cut: Boundary) -> tuple[int, int]:
+    return cut.depth, cut.order
+
+
+def _boundary(cuts: list[Boundary]) -> Boundary:
+    """Of the cuts between two layers: the last that has no fewer numbers than the first, arrangements aside."""
+    made = [cut for cut in cuts if not cut.arranged] or cuts[:1]
+    return [cut for cut in made if cut.tensor.numel() >= made[0].tensor.numel()][-1]
