@@ -1,0 +1,81 @@
+"""The check of a network, on networks whose scores are known."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.corpus import odd
+from trainless.proxies.proxy import registry
+from trainless.testing import check_network
+from trainless.testing.networks import MEASURES, Comparison
+
+SMALL = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
+BATCH = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+
+
+def test_a_network_that_is_scored_as_what_it_computes() -> None:
+    found = check_network(SMALL, BATCH)
+    assert [each.proxy for each in found.comparisons] == list(MEASURES)
+    assert max(each.deviation for each in found.comparisons) < 1e-9
+    assert found.double
+    assert str(found).count("against") == len(MEASURES)
+
+
+def test_the_network_is_not_touched() -> None:
+    net = copy.deepcopy(SMALL).train()
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    check_network(net, BATCH)
+    assert net.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+    assert all(tensor.grad is None and tensor.dtype == torch.float32 for tensor in net.parameters())
+
+
+def test_a_wrong_value_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = registry["snip"]
+    wrong = dataclasses.replace(right, fn=lambda p: 1.001 * right(p))
+    monkeypatch.setitem(registry._entries, "snip", wrong)
+    with pytest.raises(AssertionError, match=r"Sequential is not scored as what it computes: snip: .* against "):
+        check_network(SMALL, BATCH)
+    check_network(SMALL, BATCH, tolerance=1e-2)
+
+
+def test_no_value_against_a_value_is_a_deviation() -> None:
+    assert not Comparison("naswot", math.nan, 3.0, "no rectifier").agrees()
+    assert not Comparison("naswot", 3.0, math.nan).agrees()
+    assert Comparison("naswot", math.nan, math.nan, "no rectifier", "none").agrees()
+    assert Comparison("gradsign", 100, 104, noise=4).agrees()
+    assert not Comparison("gradsign", 100, 110, noise=4).agrees()
+
+
+def test_reasons_of_both_are_shown() -> None:
+    found = check_network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), BATCH)
+    assert "naswot: none of both (the network has no rectifying activation)" in str(found)
+
+
+def test_values_and_single_logits() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 1))
+    check_network(net, (BATCH[0], torch.linspace(0, 1, 6)))
+    check_network(net, (BATCH[0], torch.arange(6) % 2))
+
+
+@pytest.mark.parametrize("make", [odd.UNet, odd.Graph, odd.Mixer])
+def test_products_are_those_of_another_counter(make: type[nn.Module]) -> None:
+    net = make().eval()
+    x = torch.randn(6, *next(shape for kind, shape in odd.NETWORKS.values() if kind is make))
+    with FlopCounterMode(display=False) as counter:
+        net(x[:1])
+    found = {each.proxy: each for each in check_network(net, (x, BATCH[1])).comparisons}
+    assert found["flops"].plain == counter.get_total_flops() / 2
+
+
+def test_products_of_attention_by_hand() -> None:
+    """Of 7 positions of 8 channels, twice: projections, scores and sums, output, two layers of 16."""
+    found = check_network(odd.Encoder(), (torch.randn(6, 7, 5), BATCH[1]))
+    assert found.comparisons[-1].plain == 7 * 5 * 8 + 2 * 7 * (8 * 24 + 2 * 7 * 8 + 8 * 8 + 2 * 8 * 16) + 8 * 3
