@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trainless.runs.search import Found, search
     from trainless.runs.settings import SearchCallbacks, SearchSettings
     from trainless.scoring.evaluate import score
+    from trainless.scoring.resolvers import networks
     from trainless.spaces import space
     from trainless.spaces.protocol import Space
     from trainless.store import SqliteStore
@@ -65,6 +66,7 @@ __all__ = [
     "list_spaces",
     "list_tables",
     "list_tasks",
+    "networks",
     "proxy",
     "quantity",
     "score",
@@ -81,6 +83,7 @@ _HOME = {
     "core.task": ("Task",),
     "catalogue": ("list_proxies", "list_rankings", "list_searchers", "list_spaces", "list_tables", "list_tasks"),
     "scoring.evaluate": ("score",),
+    "scoring.resolvers": ("networks",),
     "store": ("SqliteStore",),
     "estimators": ("TrainlessClassifier", "TrainlessRegressor"),
     "probe.probe": ("Probe", "quantity"),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Answer
 from trainless.catalogue import REGISTRIES
-from trainless.cli.progress import tracked
+from trainless.core.progress import tracked
 
 Call = Callable[..., Answer]
 
@@ -70,7 +70,7 @@ def test_the_demo_ranks_and_draws(trainless: Call, tmp_path: Path) -> None:
 def test_a_bar_appears_once_it_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(tracked(range(3), 3, "quick")) == [0, 1, 2]
     assert "quick" not in capsys.readouterr().err
-    monkeypatch.setattr("trainless.cli.progress.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("trainless.core.progress.PATIENCE_SECONDS", 0.01)
     for _ in tracked(range(3), 3, "slowly"):
         time.sleep(0.05)
     shown = capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 
 import trainless as tl
 from tests.cli.conftest import Answer
+from tests.corpus.torchvision_standin import install
 from trainless.cli.table import rank
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
@@ -214,6 +215,40 @@ def test_no_score_at_all_for_a_reason_of_the_machine_is_exit_code_1(
     assert "trainless: there is no score at all: this machine failed: RuntimeError: DefaultCPU" in answer.err
 
 
+def test_one_network_of_several_that_fails_has_its_reason(trainless: Call, nets: Path) -> None:
+    several = ("my_nets.py:raises", "my_nets.py:small", "my_nets.py:pair", "my_nets.py:Net")
+    options = ("--input", "3x8x8", "--proxies", "params,snip", "--json")
+    answer = trainless("score", *several, *options)
+    assert answer.code == 0
+    rows = {(row["candidate"], row["proxy"]): row for row in json.loads(answer.out)}
+    assert [rows[name, "params"]["value"] for name in several] == [None, 192 * 8 + 8 + 90, None, 1930]
+    assert "no such backbone" in rows[several[0], "snip"]["status"]
+    assert "returned a tuple" in rows[several[2], "snip"]["status"]
+    none = trainless("score", several[0], several[2], *options)
+    assert none.code == 1
+    assert "trainless: there is no score at all: my_nets.py:raises raised" in none.err
+
+
+def test_workers_score_side_by_side_into_one_store(trainless: Call, nets: Path) -> None:
+    call = ("score", "my_nets.py:small", "my_nets.py:Net", "--input", "3x8x8", "--proxies", "params,snip", "--json")
+    first = trainless(*call, "--workers", "2")
+    assert first.code == 0
+    assert trainless(*call).out == first.out  # found in the store
+
+
+def test_networks_of_a_library_are_named(trainless: Call) -> None:
+    install()
+    pytest.importorskip("timm", reason="timm is not installed")
+    answer = trainless(
+        "score", "timm:test_resnet", "timm:test_vit?", "--batch", "2", "--classes", "4", "--proxies", "params", "--json"
+    )
+    assert [row["candidate"] for row in json.loads(answer.out)][:2] == ["timm:test_resnet", "timm:test_vit2"]
+    assert "timm has no network called 'resnett'" in trainless("score", "timm:resnett").err
+    assert {"timm", "hf", "monai"} <= {
+        line.split()[0] for line in trainless("list", "networks").out.splitlines() if line
+    }
+
+
 def test_a_ranking_puts_architectures_in_order_with_its_ingredients(trainless: Call) -> None:
     others = (ARCH, SKIPS, ARCH.replace("none~1", "nor_conv_3x3~1"))
     answer = trainless(*SMALL, *others, "--ranking", "vkdnw-single", "--json")
@@ -304,7 +339,7 @@ BAD = [
     (("score", "my_nets.py:narrow", "--input", "3x8x8"), "output has shape (2, 7)"),
     (("score", "my_nets.py:small"), "cannot run on inputs of shape (N, 3, 32, 32)"),
     (("score", "my_nets.py:small", "--space-args", "channels=3"), "without --space"),
-    (("list", "prooxies"), "expected one of executors, presets, proxies"),
+    (("list", "prooxies"), "expected one of executors, networks, presets, proxies"),
     (("list", "proxies", "xyz*"), "no proxy matches 'xyz*'"),
     (("scores",), "scores"),
     (("score",), "Missing argument"),

@@ -218,8 +218,8 @@ def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
 
 def test_an_impossible_latency_is_given_up_with_a_line(trainless: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainless.scoring.costs.MOST_BUILT", 5)
-    monkeypatch.setattr("trainless.cli.progress.PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("trainless.cli.progress.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("trainless.core.progress.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("trainless.core.progress.EVERY_SECONDS", 0.0)
     answer = trainless(
         *("search", "digits", "--space", "nb201", "--space-args", "channels=2,cells=1", "--searcher", "random"),
         *("--proxies", "params", "--evaluations", "3", "--max-latency", "1us"),

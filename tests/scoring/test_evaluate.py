@@ -142,7 +142,7 @@ BAD: list[tuple[object, object, dict[str, object], str]] = [
     (small_net(), (torch.zeros(4, 3, 6, 6), torch.full((4,), -1)), {}, "label -1 was given"),
     (small_net(), (torch.full((4, 3, 6, 6), math.nan), torch.zeros(4, dtype=torch.long)), {}, "NaN or infinite"),
     (small_net(), (torch.zeros(4, 3, 6, 6), torch.zeros(3, dtype=torch.long)), {}, "same N of at least 1"),
-    (small_net(), (np.zeros((4, 3)), np.zeros(4)), {}, "expected two tensors"),
+    (small_net(), ([[0.0, 1.0]], [1]), {}, "expected two tensors"),
     (small_net(), torch.zeros(4, 3, 6, 6), {}, r"batch=a Tensor was given; expected a pair \(x, y\)"),
     (small_net(), (torch.zeros(4, 3, 6, 6), torch.zeros(4)), {}, r"labels of type torch.float32 .*y.long\(\)"),
     (
@@ -165,7 +165,7 @@ BAD: list[tuple[object, object, dict[str, object], str]] = [
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "init": "other"}, "expected 'own', 'kaiming' or 'paper'"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "seeds": 0}, "at least one seed"),
     (small_net(), 4, {"task": tl.Task.noise((3, 6, 6), 5), "device": "abacus"}, "expected cpu, cuda"),
-    ("a text", 4, {"task": tl.Task.noise((3, 6, 6), 5)}, "expected an nn.Module, a pair"),
+    ("a text", 4, {"task": tl.Task.noise((3, 6, 6), 5)}, "expected an nn.Module, a function that makes one"),
     ((tl.space("nb201"), (9,) * 6), 4, {"task": tl.Task.noise((3, 8, 8))}, "option 9 was given"),
     ((tl.space("nb201"), 7), 4, {"task": tl.Task.noise((3, 8, 8))}, "tuple of 6 numbers"),
     ((tl.space("nb201"), (1,) * 6), 4, {"task": tl.Task.noise((3, 2, 2))}, "too small for nb201"),
@@ -185,7 +185,7 @@ def test_bad_input_is_one_clear_error_before_any_proxy_runs(
 def test_a_small_task_gives_all_its_samples_and_is_kept_as_that() -> None:
     task = tl.task((np.random.default_rng(0).normal(size=(30, 3, 6, 6)), np.arange(30) % 5))
     assert task.train is not None
-    data = data_for(10**6, task, [])
+    data = data_for(10**6, task)
     setting = setting_for(select("snip")[0], "own", data)
     assert setting.batch == len(task.train) == len(data.batch(10**6, 0)[0])
 

@@ -54,3 +54,20 @@ class Twofold(nn.Module):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         return {"logits": self.inner(x)}
+
+
+def wide_net(width: int) -> nn.Module:
+    """A small network of some width, with weights as the seed has them."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(108, width), nn.ReLU(), nn.Linear(width, 5))
+
+
+class Mask(nn.Module):
+    """Answers at every position, as networks for segmentation do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv(x)
+        return out

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trainless.bench.score_library import ScoreLibrary
     from trainless.bench.sheet import Sheet
-    from trainless.cli.progress import Bars
+    from trainless.core.progress import Bars
     from trainless.core.types import Floats
     from trainless.runs.score_file import ScoreFile
     from trainless.runs.sweep import SweepProgress
@@ -46,7 +46,8 @@ def sweep(
 
     if settings.engine == "local" and settings.device == "cpu":
         prepare("trainless.runs.sweep_work")  # workers import torch while this process does
-    from trainless.cli.progress import Bars, tell_interrupted
+    from trainless.cli.progress import tell_interrupted
+    from trainless.core.progress import Bars
     from trainless.runs.sweep import sweep as run
     from trainless.runs.sweep import to_store
     from trainless.store import open_store
@@ -121,7 +122,7 @@ def _judged(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet, 
     from tempfile import TemporaryDirectory
 
     from trainless.bench.correlate import judge_proxy
-    from trainless.cli.progress import Bars
+    from trainless.core.progress import Bars
 
     inputs = settings.inputs or _inputs(settings.task)
     with TemporaryDirectory() as temporary, Bars(patience=0.0) as bars:

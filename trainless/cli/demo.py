@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
     from trainless.cli.inputs import say_capped
-    from trainless.cli.progress import tracked
+    from trainless.core.progress import tracked
     from trainless.scoring.evaluate import evaluate, in_order
     from trainless.scoring.request import data_for, seed_list, select
     from trainless.scoring.subjects import ArchSubject
@@ -45,9 +45,9 @@ def demo(
     subjects, chosen = [ArchSubject(found, arch) for arch in archs], select(PROXIES)
     typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:
-        data = data_for(None, opened, subjects)
+        data = data_for(None, opened)
         records = evaluate(subjects, data, chosen, numbers, store=store)
-        scores = in_order(tracked(records, len(subjects) * len(chosen), "scoring"), subjects, chosen)
+        scores = in_order(tracked(records, len(subjects) * len(chosen), "scoring"), chosen)
     say_capped(chosen, "own", data)
     ranked = by_rank_sum(scores)
     _show(scores, ranked, out)

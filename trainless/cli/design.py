@@ -38,7 +38,7 @@ def design(
     settings.resolved()  # a mistake is said before anything is done
     if (workers or cores()) > 1 and settings.engine == "local" and device in ("", "cpu"):
         prepare("trainless.designs.training")  # workers import torch while this process does
-    from trainless.cli.progress import Bars
+    from trainless.core.progress import Bars
     from trainless.designs.pipeline import design as run_design
     from trainless.execution.limits import keep_warm
     from trainless.tasks import task as open_task

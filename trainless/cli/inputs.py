@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SHAPE = "3x32x32"
 DEFAULT_CLASSES = 10
+OWN = "own"  # the size that each network was made for
 
 
 def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task:
@@ -28,7 +29,7 @@ def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task
     from trainless.core.task import Task
     from trainless.tasks import task as find
 
-    if task and shape:
+    if task and shape not in ("", OWN):
         raise InputError("--task and --input were given; expected one of them: a task brings its own inputs")
     if task and classes is not None:
         raise InputError("--task and --classes were given; expected one of them: a task brings its own classes")
@@ -36,7 +37,9 @@ def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task
         return find(task, **({"size": size} if size else {}))
     if size:
         raise InputError("--size was given without --task; expected a task whose images are to be resized")
-    return Task.noise(parse_shape(shape or DEFAULT_SHAPE), DEFAULT_CLASSES if classes is None else classes)
+    return Task.noise(
+        parse_shape(DEFAULT_SHAPE if shape in ("", OWN) else shape), DEFAULT_CLASSES if classes is None else classes
+    )
 
 
 def say_capped(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> None:
@@ -62,18 +65,21 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def open_subjects(texts: list[str], space: str, space_args: str, output: str = "") -> list[Subject]:
-    """The subjects of scoring: archs of a space where one is named, else ``module:factory`` or ``file.py:factory``."""
-    from trainless.scoring.subjects import Made, subjects_of
+    """The subjects of scoring: archs of a space where one is named, else networks by name, module or file."""
+    from trainless.scoring.candidates import subjects_of
+    from trainless.scoring.resolvers import is_name
     from trainless.spaces import open_space
 
     if space and output:
         raise InputError("--output and --space were given; expected one of them: a space's networks have one output")
     if space:
-        return subjects_of((open_space(space, space_args), list(dict.fromkeys(texts))))
+        return list(subjects_of((open_space(space, space_args), list(dict.fromkeys(texts)))))
     if space_args:
         raise InputError("--space-args was given without --space: name the space")
     adapter = partial(pick, output) if output else None
-    return [Made(factory(text), text, adapter) for text in dict.fromkeys(texts)]
+    return list(
+        subjects_of([text if is_name(text) else (text, factory(text)) for text in dict.fromkeys(texts)], adapter)
+    )
 
 
 def pick(key: str, outputs: Any) -> Tensor:
@@ -110,8 +116,8 @@ def factory(text: str) -> Any:
     where, _, name = text.rpartition(":")
     if not where or not name:
         raise InputError(
-            f"{text!r} was given; expected module:factory or file.py:factory (an architecture needs --space, such as"
-            " --space nb201)"
+            f"{text!r} was given; expected module:factory or file.py:factory, or a name such as timm:resnet18"
+            " (an architecture needs --space, such as --space nb201)"
         )
     found: Any = load_module(where)
     for part in name.split("."):

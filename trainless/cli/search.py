@@ -15,8 +15,8 @@ from trainless.runs.settings import SearchCallbacks, SearchSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainless.cli.progress import Bars
     from trainless.core.arch import Arch
+    from trainless.core.progress import Bars
     from trainless.runs.loop import Loop
     from trainless.runs.search import Found
     from trainless.searchers.stopping import Budget
@@ -46,7 +46,8 @@ def search(
         prepare("trainless.scoring.measures")  # workers import torch while this process does
     from dataclasses import replace
 
-    from trainless.cli.progress import Bars, tell_interrupted
+    from trainless.cli.progress import tell_interrupted
+    from trainless.core.progress import Bars
     from trainless.execution.limits import keep_warm
     from trainless.runs.search import search as run_search
     from trainless.spaces import open_space

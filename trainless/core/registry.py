@@ -7,11 +7,12 @@ import fnmatch
 import importlib
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from trainless.core.errors import TrainlessError, UnknownName
 
 T = TypeVar("T")
+_REGISTRIES: dict[str, Registry[Any]] = {}
 
 
 class Registry(Generic[T]):
@@ -41,6 +42,7 @@ class Registry(Generic[T]):
         self._variant = variant
         self._entries: dict[str, T | str] = {}
         self._external_loaded = False
+        _REGISTRIES[plural] = self
 
     def add(self, name: str, value: T | str, again: Callable[[T], bool] = lambda held: False) -> None:
         """Register a value, or where to import it from; a name can be taken only once.
@@ -95,3 +97,16 @@ class Registry(Generic[T]):
         self._external_loaded = True
         for point in entry_points(group=f"trainless.{self.plural}"):
             self.add(point.name, point.value)
+
+
+def registered(plural: str) -> Registry[Any]:
+    """The registry of a kind that was imported already, so that what is below it can ask it for a name.
+
+    Example:
+        >>> things = Registry[object]("thing", "things")
+        >>> registered("things") is things
+        True
+    """
+    if plural not in _REGISTRIES:
+        raise UnknownName(f"no {plural} are registered yet: import them first, such as by import trainless.{plural}")
+    return _REGISTRIES[plural]

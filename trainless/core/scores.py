@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainless.core.errors import UnknownName
+from trainless.core.registry import registered
 from trainless.core.types import Floats
 
 if TYPE_CHECKING:
@@ -98,11 +99,35 @@ class Scores:
         """The share of candidates that got a score."""
         return float(np.isfinite(self.column(proxy)).mean())
 
-    def to_frame(self) -> pd.DataFrame:
-        """The records as a pandas table."""
+    def to_frame(self, *, wide: bool = False) -> pd.DataFrame:
+        """The records as a pandas table; ``wide`` has a row per candidate and a column per proxy, means over seeds."""
         import pandas as pd
 
+        if wide:
+            index = pd.Index(self.candidates, name="candidate")
+            return pd.DataFrame({proxy: self.column(proxy) for proxy in self.proxies}, index=index)
         return pd.DataFrame(self.to_list())
+
+    def rank(self, by: str | Callable[[Scores], Floats]) -> list[str]:
+        """The candidates in the order of a ranking, the best first; one whose scores failed is last.
+
+        Args:
+            by: The name of a ranking, such as ``"trainless"``, or of a proxy that was scored; or a ranking, any
+                function from scores to a number per candidate, the higher the better.
+
+        Example:
+            >>> Scores([Record("a", "snip", 1.0, True), Record("b", "snip", 4.0, True)]).rank("snip")
+            ['b', 'a']
+        """
+        from trainless.core.ranks import order
+
+        if not isinstance(by, str):
+            values = np.asarray(by(self), np.float64)
+        elif by in self.proxies:
+            values = self.column(by) * (1 if self.higher_is_better[by] else -1)
+        else:
+            values = np.asarray(registered("rankings")[by](self), np.float64)
+        return [self.candidates[place] for place in order(values)]
 
     def to_list(self) -> list[dict[str, Any]]:
         """The records as plain dictionaries."""

@@ -53,9 +53,9 @@ class Target:
 
     def require(self, outputs: Tensor) -> None:
         """Raise an error that says so when a network's output does not fit this target."""
+        require_answers(outputs, self.kind)
         wanted = (self.outputs, 1) if self.kind == "binary" else (self.outputs,)
-        dims = 3 if self.kind == "tokens" else 2
-        if outputs.ndim != dims or outputs.shape[-1] not in wanted:
+        if outputs.shape[-1] not in wanted:
             shape = "(N, T, " if self.kind == "tokens" else "(N, "
             raise InputError(
                 f"the network's output has shape {tuple(outputs.shape)}, but this {self.kind} task needs"
@@ -68,3 +68,32 @@ class Target:
             return torch.randn(n, self.outputs, generator=generator)
         shape = (n, length) if self.kind == "tokens" else (n,)
         return torch.randint(self.outputs, shape, generator=generator)
+
+
+def require_answers(outputs: Tensor, kind: Kind) -> None:
+    """Raise InputError where a network does not give one answer per sample, or per position where tokens are wanted.
+
+    Example:
+        >>> require_answers(torch.zeros(2, 4, 16, 16), "multiclass")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: the network's output has shape (2, 4, 16, 16), an answer for every position...
+    """
+    shape, tokens = tuple(outputs.shape), kind == "tokens"
+    if outputs.ndim == (3 if tokens else 2):
+        return
+    if tokens:
+        raise InputError(
+            f"the network's output has shape {shape}, but the labels are one per position and need (N, T, K): give one"
+            " class index per sample, y of shape (N,), or a network that answers at every position"
+        )
+    if outputs.ndim == 3:
+        raise InputError(
+            f"the network's output has shape {shape}, an answer for every position, but the labels are one per sample:"
+            " choose or pool, such as adapter=lambda out: out.mean(1), or give the next token of every position as"
+            " labels (N, T); other sequences to sequences are not scored"
+        )
+    raise InputError(
+        f"the network's output has shape {shape}, an answer for every position: masks (segmentation) and other dense"
+        " predictions are not scored; what can be is one answer per sample, by"
+        " adapter=lambda out: out.flatten(2).mean(2) and class indices y of shape (N,)"
+    )

@@ -285,7 +285,7 @@ def _merged(known: KnownScores, archs: Sequence[str], wanted: Sequence[ProxySeed
 
 def _with_proxies(file: ScoreFile, settings: SweepSettings, task: Task) -> ScoreFile:
     """The file with what its proxies are, and the setting of each."""
-    data = data_for(settings.batch or None, task, [], "cpu")
+    data = data_for(settings.batch or None, task, "cpu")
     described = {
         name: {
             "higher_is_better": registry[name].higher_is_better,
@@ -302,7 +302,7 @@ def _with_proxies(file: ScoreFile, settings: SweepSettings, task: Task) -> Score
 def to_store(file: ScoreFile, settings: SweepSettings, store: Store) -> int:
     """Keep every score of registered proxies that succeeded, for every other verb; the number of them."""
     space, task = open_space(settings.space, settings.space_args), open_task(settings.task)
-    data = data_for(settings.batch or None, task, [], "cpu")
+    data = data_for(settings.batch or None, task, "cpu")
     archs = [",".join(map(str, space.parse(arch))) for arch in file.archs]
     where = "" if settings.device == "cpu" else f" on {settings.device.partition(':')[0]}"
     kept = 0

@@ -77,7 +77,7 @@ class SweepWork:
             self._held = _Opened(
                 open_space(asked.space, asked.space_args),
                 {proxy.name: proxy for proxy in select(asked.proxies)},
-                data_for(asked.batch or None, open_task(asked.task), [], asked.device),
+                data_for(asked.batch or None, open_task(asked.task), asked.device),
                 store_at(asked.shared) if asked.shared else None,
                 Journal(Path(asked.out), f"w{os.getpid()}"),
             )

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
-from trainless.core.errors import TrainlessError, Unscorable
+import trainless.rankings  # noqa: F401 - scores.rank() finds them by their names
+from trainless.core.errors import InputError, TrainlessError, Unscorable
+from trainless.core.progress import on_a_terminal, tracked
 from trainless.core.scores import MACHINE, Record, Scores
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import message, one_line
+from trainless.execution.engine import Engine, Job, pool_for
 from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
 from trainless.scoring.batches import Batch, BatchSource
+from trainless.scoring.candidates import is_alone, subjects_of
 from trainless.scoring.costs import forward_backward_ms, timed
-from trainless.scoring.request import Init, data_for, init_named, require_room, seed_list, select, setting_for
-from trainless.scoring.subjects import Adapter, Subject, subjects_of
-from trainless.store import Key, Result, Store, store_at, turns
+from trainless.scoring.request import (
+    Init,
+    PortableProxies,
+    data_for,
+    init_named,
+    require_named,
+    require_room,
+    seed_list,
+    select,
+    setting_for,
+)
+from trainless.scoring.subjects import Adapter, Subject
+from trainless.store import Key, Result, Store, StoreError, store_at, turns
 
 MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
 MACHINE_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "CUDA error")
@@ -39,52 +56,98 @@ def score(
     seeds: int | Sequence[int] | None = None,
     init: Init = "own",
     adapter: Adapter | None = None,
+    inputs: Mapping[str, Sequence[int]] | str | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
+    workers: int = 1,
 ) -> Scores:
-    """Score a network, or archs of a space, without training.
+    """Score networks, or archs of a space, without training.
 
     The caller's network, the random states and the backend flags are as before afterwards. A score depends on
     what is named here and on nothing else: not on the other proxies, their order or earlier calls. A proxy that
-    fails has NaN, and ``scores.failures`` says why; a network that cannot run on the inputs at all is an error.
+    fails has NaN, and ``scores.failures`` says why. A network that cannot be made, or cannot run on the inputs at all,
+    is an error where it was given alone; among others it has NaN everywhere for that reason, and the rest goes on.
 
     ``ms`` is the time that a proxy added to the proxies scored before it, because they share work; ``fbe`` is
     that time over the time of one plain forward and backward pass on the same batch.
 
     Args:
-        subject: An ``nn.Module``, a pair ``(space, arch)``, a pair ``(space, [arch, …])`` or a list of pairs.
-        batch: ``(x, y)``; or with a task, how many samples to draw (64, or the paper's number).
+        subject: An ``nn.Module``, a function that makes one, a name such as ``"timm:resnet18"`` or ``"timm:resnet*"``
+            (:func:`trainless.networks`), a pair ``(space, arch)`` or ``(space, [arch, …])``; or many: a dict by name,
+            or a list or generator of these, of ``(name, network)`` or of ``(name, network, input shape)``. Functions
+            are called one at a time. No two candidates have one name: a second ``ResNet`` is ``ResNet-2``.
+        batch: ``(x, y)``, tensors or numpy arrays; or with a task, how many samples to draw (64, or the paper's
+            number).
         task: Where inputs and labels come from, unless a batch is given.
         proxies: ``"all"``, names (``"zico/batches=4"`` has an option), patterns such as ``"ntk*"``, or proxies.
-        seed: The seed of weights, batches and whatever a proxy draws.
+        seed: The seed of weights, batches and whatever a proxy draws. The weights of a given network are its own
+            whatever the seed, and a given batch stays as it is; functions, names and archs are made anew by it.
         seeds: How many seeds from ``seed`` on, or which; each gives a record and the table has their mean.
         init: ``"own"``: the network as it is (an arch: built by PyTorch's rules), on the batch as it is;
             ``"kaiming"``: its weights drawn anew, N(0, 2 / fan_in), on the same batch;
             ``"paper"``: each proxy's published initialisation, inputs, batch and network size.
         adapter: Picks the one tensor of logits or values from a network's tuple or dict of outputs.
+        inputs: Input shapes of the networks that take others, by name, as in ``{"inception_v3": (3, 299, 299)}``;
+            ``"own"``: the size that each network was made for, where it says so (timm). Noise is drawn in that shape,
+            other samples are resized by linear interpolation.
         store: Where to look for and keep scores: a store, a path or ``postgresql://…``; None keeps
             nothing.
-        device: Where to build the networks of a space; a given network stays where it is.
+        device: Where to build networks; a given network stays where it is.
+        workers: How many processes score candidates side by side, each on one thread.
 
     Example:
         >>> from torch import nn
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> scores = score(net, (torch.randn(4, 3, 2, 2), torch.tensor([0, 1, 0, 1])), proxies=["params"])
-        >>> scores["params"]
+        >>> batch = torch.randn(4, 3, 2, 2), torch.tensor([0, 1, 0, 1])
+        >>> score(net, batch, proxies=["params"])["params"]
         122.0
+        >>> score({"a": net, "b": lambda: nn.Linear(5, 2)}, batch, proxies="params").to_frame(wide=True)["params"]
+        candidate
+        a    122.0
+        b      NaN
+        Name: params, dtype: float64
     """
     init = init_named(init)
-    subjects = subjects_of(subject, adapter)
-    chosen = select(proxies)
-    data = data_for(batch, task, subjects, device)
-    numbers = seed_list(seed, seeds)
-    with nullcontext(store) if not isinstance(store, (str, os.PathLike)) else store_at(store) as keeper:
-        records = list(evaluate(subjects, data, chosen, numbers, init=init, store=keeper))
-    return in_order(records, subjects, chosen)
+    chosen, numbers = select(proxies), seed_list(seed, seeds)
+    data = data_for(batch, task, device, inputs)
+    subjects, alone = subjects_of(subject, adapter), is_alone(subject)
+    total = None
+    if isinstance(subjects, list):
+        total = len(subjects) * len(chosen) * len(numbers)
+        require_named(data.inputs, [each.name for each in subjects])
+    records = scored(subjects, data, chosen, numbers, init=init, store=store, strict=alone, workers=workers)
+    if not alone and on_a_terminal():
+        records = tracked(records, total, "scoring")
+    return in_order(records, chosen)
+
+
+def scored(
+    subjects: Iterable[Subject],
+    data: BatchSource,
+    proxies: Sequence[Proxy],
+    seeds: Sequence[int],
+    *,
+    init: Init = "own",
+    store: Store | str | os.PathLike[str] | None = None,
+    strict: bool = True,
+    workers: int = 1,
+) -> Iterator[Record]:
+    """Score everything, here or in several processes, one record at a time; candidates in the order given."""
+    if workers > 1:
+        if store is not None and not isinstance(store, (str, os.PathLike)):
+            raise InputError(f"workers={workers} and an open store were given: give its path or postgresql://… instead")
+        place = os.fspath(store) if store is not None else ""
+        work = _SubjectWork(data, proxies, seeds, init, place, strict)
+        yield from _side_by_side(subjects, work, Engine(workers=workers, device=str(data.device)))
+        return
+    if workers < 1:
+        raise InputError(f"workers={workers} was given; expected at least 1")
+    with store_at(store) if isinstance(store, (str, os.PathLike)) else nullcontext(store) as keeper:
+        yield from evaluate(subjects, data, proxies, seeds, init=init, store=keeper, strict=strict)
 
 
 def evaluate(
-    subjects: Sequence[Subject],
+    subjects: Iterable[Subject],
     data: BatchSource,
     proxies: Sequence[Proxy],
     seeds: Sequence[int],
@@ -92,24 +155,120 @@ def evaluate(
     init: Init = "own",
     store: Store | None = None,
     fbe: bool = True,
+    strict: bool = True,
 ) -> Iterator[Record]:
     """Score everything, one record at a time, as each comes to exist; what the store knows comes first.
 
-    Without ``fbe`` no plain pass is timed for comparison, which saves a good part of a sweep's time.
+    Args:
+        subjects: What is scored; where this is a generator, one at a time is in memory.
+        data: What it is scored on.
+        proxies: By what.
+        seeds: With which seeds.
+        init: As in :func:`score`.
+        store: Where scores are found and kept.
+        fbe: Whether a plain pass is timed for comparison; without it a good part of a sweep's time is saved.
+        strict: Whether a subject that cannot be scored at all is an error, before anything is scored; otherwise it has
+            NaN for every proxy and the rest goes on.
     """
     require_room(proxies, init, data)
+    if strict:
+        subjects = list(subjects)
+        known = {id(subject): subject.fitted(data, seeds[0]) for subject in subjects}
     for subject in subjects:
-        subject.check(data, seeds[0])
-    for subject in subjects:
+        try:
+            fitted = known[id(subject)] if strict else subject.fitted(data, seeds[0])
+        except TrainlessError as error:
+            if strict or isinstance(error, StoreError):
+                raise
+            yield from failed_records(subject.name, proxies, seeds, _reason(error))
+            continue
         for seed in seeds:
-            yield from _Evaluation(subject, data, seed, init, store, fbe).records(proxies)
+            yield from _Evaluation(subject, fitted, seed, init, store, fbe, strict).records(proxies)
+        subject.release()
 
 
-def in_order(records: Iterable[Record], subjects: Sequence[Subject], proxies: Sequence[Proxy]) -> Scores:
-    """The records as a table, in the order in which subjects and proxies were given."""
-    candidates = {subject.name: index for index, subject in enumerate(subjects)}
+def _reason(error: TrainlessError) -> str:
+    cause = error.__cause__
+    return f"{MACHINE if isinstance(cause, Exception) and _of_the_machine(cause) else ''}{message(error)}"
+
+
+def failed_records(name: str, proxies: Iterable[Proxy], seeds: Iterable[int], reason: str) -> list[Record]:
+    """NaN for every proxy and seed, for one reason."""
+    wanted = itertools.product(proxies, seeds)
+    return [Record(name, proxy.name, math.nan, proxy.higher_is_better, reason, seed=seed) for proxy, seed in wanted]
+
+
+def in_order(records: Iterable[Record], proxies: Sequence[Proxy]) -> Scores:
+    """The records as a table: candidates in the order of their first record, proxies as they were given."""
+    found = list(records)
+    places = {name: place for place, name in enumerate(dict.fromkeys(record.candidate for record in found))}
     columns = {proxy.name: index for index, proxy in enumerate(proxies)}
-    return Scores(sorted(records, key=lambda r: (candidates[r.candidate], columns[r.proxy], r.seed)))
+    return Scores(sorted(found, key=lambda r: (places[r.candidate], columns[r.proxy], r.seed)))
+
+
+class _SubjectWork:
+    """Work whose jobs are subjects, pickled; the result is their records, or why there are none."""
+
+    def __init__(
+        self, data: BatchSource, proxies: Sequence[Proxy], seeds: Sequence[int], init: Init, store: str, strict: bool
+    ) -> None:
+        self.proxies, self.seeds = PortableProxies(proxies), seeds
+        self._data, self._init, self._strict, self._place = data, init, strict, store
+        self._store: Store | None = None
+
+    def __call__(self, packed: bytes) -> list[Record] | str:
+        subject: Subject = pickle.loads(packed)  # noqa: S301 - packed by our own coordinator
+        if self._place and self._store is None:
+            self._store = store_at(self._place)
+        found = self.proxies.found
+        options: dict[str, Any] = {"init": self._init, "store": self._store, "strict": self._strict}
+        return list(evaluate([subject], self._data, found, self.seeds, **options))
+
+    def failed(self, reason: str) -> list[Record] | str:
+        return reason
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+def _side_by_side(subjects: Iterable[Subject], work: _SubjectWork, engine: Engine) -> Iterator[Record]:
+    """Have workers score subjects; the records of one come once those of all before it are there."""
+    pool = pool_for(work, engine)
+    waiting, running = iter(subjects), dict[int, tuple[int, str]]()
+    done: dict[int, list[Record]] = {}
+    begun, told, whole = itertools.count(), 0, False
+    try:
+        while True:
+            while len(running) < pool.slots and (subject := next(waiting, None)) is not None:
+                job = Job(_packed(subject))
+                running[job.id] = next(begun), subject.name
+                pool.submit(job)
+            if not running:
+                break
+            finished, result = pool.next()
+            place, name = running.pop(finished.id)
+            if isinstance(result, str):
+                result = failed_records(name, work.proxies.found, work.seeds, result)
+            done[place] = result
+            while told in done:
+                yield from done.pop(told)
+                told += 1
+        whole = True
+    finally:
+        pool.close(now=not whole)
+
+
+def _packed(subject: Subject) -> bytes:
+    """A subject as bytes: to share a network's memory with a worker would change the caller's tensors."""
+    try:
+        return pickle.dumps(subject)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"{subject.name} cannot be sent to other processes ({one_line(error)}): define it in a module, or use"
+            " workers=1"
+        ) from error
 
 
 @dataclass
@@ -139,6 +298,7 @@ class _Evaluation:
     init: Init
     store: Store | None
     fbe: bool = True
+    strict: bool = True
     networks: dict[tuple[str, int], tuple[nn.Module, Target]] = field(default_factory=dict)
 
     def records(self, proxies: Sequence[Proxy]) -> Iterator[Record]:
@@ -146,7 +306,13 @@ class _Evaluation:
         if self.store is None:
             yield from self._computed(proxies, {})
             return
-        keys = self._keys(proxies)
+        try:
+            keys = self._keys(proxies)
+        except TrainlessError as error:
+            if self.strict or isinstance(error, StoreError):
+                raise
+            yield from failed_records(self.subject.name, proxies, [self.seed], _reason(error))
+            return
         named = {keys[proxy.name]: proxy for proxy in proxies}
         with closing(turns(self.store, named)) as rounds:
             for known, mine in rounds:

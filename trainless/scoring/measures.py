@@ -6,7 +6,6 @@ them, and opens the store where it works.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -21,10 +20,10 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.core.types import Floats
 from trainless.execution.limits import explained
-from trainless.proxies.proxy import Proxy, registry
+from trainless.proxies.proxy import Proxy
 from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
-from trainless.scoring.request import Init, select
+from trainless.scoring.request import Init, PortableProxies
 from trainless.scoring.subjects import ArchSubject
 from trainless.spaces.protocol import Space, key
 from trainless.store import Key, Result, Store, store_at, turns
@@ -109,6 +108,7 @@ class ByProxies(StoredMeasure):
 
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
+        >>> from trainless.scoring.request import select
         >>> measure = ByProxies(NasBench201(2, 1), Task.noise((3, 8, 8)), select("params"))
         >>> measure(Proposal((1, 1, 1, 1, 1, 1))).values
         {'params': 1332.0}
@@ -131,39 +131,18 @@ class ByProxies(StoredMeasure):
         self.higher_is_better: Mapping[str, bool] = {proxy.name: proxy.higher_is_better for proxy in proxies}
         self._data = BatchSource(task, size=batch, device=torch.device(device))
         self._seed, self._init = seed, init
-        self._proxies: list[Proxy] | None = list(proxies)
+        self._proxies = PortableProxies(proxies)
 
     def __call__(self, proposal: Proposal) -> Outcome:
         subject = ArchSubject(self.space, proposal.candidate)
         records = evaluate(
-            [subject], self._data, self._found(), [self._seed], init=self._init, store=self._store, fbe=False
+            [subject], self._data, self._proxies.found, [self._seed], init=self._init, store=self._store, fbe=False
         )
         found = {record.proxy: record for record in records}
         return Outcome(
             {name: found[name].value for name in self.higher_is_better},
             {name: explained(found[name].status) for name in self.higher_is_better if found[name].failed},
         )
-
-    def _found(self) -> list[Proxy]:
-        if self._proxies is None:
-            for module in self._modules:
-                importlib.import_module(module)
-            self._proxies = select(self.higher_is_better)
-        return self._proxies
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For another process: proxies by name and by the modules that register them."""
-        found = self._found()
-        for proxy in found:
-            if proxy.name not in registry or registry[proxy.name] != proxy:
-                raise InputError(
-                    f"the proxy {proxy.name!r} is not registered, so other processes cannot find it: define it in a"
-                    " module by @trainless.proxy, or use workers=1"
-                )
-        modules = sorted({proxy.fn.__module__ for proxy in found} - {"__main__"})
-        return {**super().__getstate__(), "_proxies": None, "_modules": modules}
-
-    _modules: Sequence[str] = ()
 
 
 class ByFunction(StoredMeasure):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import torch
 
@@ -19,15 +20,14 @@ from trainless.probe.points import Kaiming, Own, RealData
 from trainless.proxies.proxy import Proxy, Setting, registry
 from trainless.scoring.batches import (
     CPU,
-    Batch,
     BatchSource,
+    Shape,
+    as_batch,
     fingerprint,
     infer_target,
-    require_batch,
     require_labels,
     task_of_batch,
 )
-from trainless.scoring.subjects import Given, Subject, trial
 
 Init: TypeAlias = Literal["own", "kaiming", "paper"]
 """Weights as the network was made; drawn anew by He et al.'s rule; or each proxy at its paper's setting."""
@@ -126,10 +126,20 @@ def require_room(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> Non
 
 
 def data_for(
-    batch: Batch | int | None, task: Task | None, subjects: Sequence[Subject], device: str | torch.device | None = None
+    batch: object,
+    task: Task | None,
+    device: str | torch.device | None = None,
+    inputs: Mapping[str, Sequence[int]] | str | None = None,
 ) -> BatchSource:
-    """Where the batches for these subjects come from: a given batch, or a task and how many samples to draw."""
-    where = _device(subjects, device)
+    """Where the batches come from: a given batch, or a task and how many samples to draw.
+
+    Args:
+        batch: ``(x, y)``, or the number of samples.
+        task: Where inputs and labels come from, unless a batch is given.
+        device: Where to work; None: where a given network or batch is.
+        inputs: Input shapes of networks that take others, by name; or ``"own"``.
+    """
+    where, shapes = _device(device), input_shapes(inputs)
     if batch is None or isinstance(batch, int):
         if task is None:
             raise InputError(
@@ -137,22 +147,49 @@ def data_for(
             )
         if batch is not None and batch < 1:
             raise InputError(f"batch={batch} was given; expected (x, y) or at least 1 sample to draw")
-        return BatchSource(task, size=batch or 0, device=where or CPU)
-    require_batch(batch)
-    x, y = batch
-    if task is not None:
-        require_labels(y, task.target)
-    where = where or x.device
-    if task is not None:
-        marked = dataclasses.replace(task, fingerprint=fingerprint(x, y, task.fingerprint))
-        return BatchSource(marked, batch, device=where)
-    first = subjects[0]
-    outputs = trial(first.private, x[:2].to(where), first.name) if isinstance(first, Given) else None
-    return BatchSource(task_of_batch(batch, infer_target(y, outputs)), batch, device=where)
+        return BatchSource(task, size=batch or 0, device=where or CPU, asked=where is not None, inputs=shapes)
+    x, y = as_batch(batch)
+    require_labels(x, y, None if task is None else task.target)
+    if task is None:
+        known = task_of_batch((x, y), infer_target(y))
+    else:
+        known = dataclasses.replace(task, fingerprint=fingerprint(x, y, task.fingerprint))
+    return BatchSource(
+        known, (x, y), device=where or x.device, asked=where is not None, inferred=task is None, inputs=shapes
+    )
 
 
-def _device(subjects: Sequence[Subject], device: str | torch.device | None) -> torch.device | None:
-    """Where to work: where a given network is, else as told, else not decided."""
+def input_shapes(inputs: Mapping[str, Sequence[int]] | str | None) -> Mapping[str, Shape] | Literal["own"]:
+    """Input shapes by the names of networks, or ``"own"``.
+
+    Example:
+        >>> input_shapes({"inception": [3, 299, 299]})
+        {'inception': (3, 299, 299)}
+    """
+    if inputs == "own":
+        return "own"
+    given = inputs if isinstance(inputs, Mapping) else {"": ()} if inputs else {}
+    try:
+        shapes = {name: tuple(map(int, shape)) for name, shape in given.items()}
+    except (TypeError, ValueError):
+        shapes = {"": ()}
+    if not all(shape and min(shape) > 0 for shape in shapes.values()):
+        raise InputError(
+            f"inputs={inputs!r} was given; expected shapes by the networks' names, such as"
+            " {'inception': (3, 299, 299)}, or 'own' for each network's own"
+        )
+    return shapes
+
+
+def require_named(inputs: Mapping[str, Shape] | Literal["own"], names: Sequence[str]) -> None:
+    """Raise InputError where input shapes are given for networks that there are not."""
+    unknown = [name for name in ({} if inputs == "own" else inputs) if name not in names]
+    if unknown:
+        raise InputError(f"inputs for {', '.join(unknown)} were given; the networks are {', '.join(names[:20])}")
+
+
+def _device(device: str | torch.device | None) -> torch.device | None:
+    """Where to work, if that was told."""
     try:
         told = None if device is None else torch.device(device)
     except RuntimeError as error:
@@ -161,14 +198,40 @@ def _device(subjects: Sequence[Subject], device: str | torch.device | None) -> t
         raise InputError("device 'meta' was asked for, which computes nothing; expected cpu, cuda or cuda:1")
     if told is not None and told.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' was asked for, but PyTorch sees no CUDA device here: use cpu")
-    for subject in subjects:
-        if isinstance(subject, Given):
-            if told is not None and told.type != subject.device.type:
-                raise InputError(
-                    f"the network is on {subject.device}, not on {told}: move it there first, net.to('{told}')"
-                )
-            return subject.device
     return told
+
+
+class PortableProxies:
+    """Proxies that travel to other processes by their names and the modules that register them.
+
+    Example:
+        >>> [proxy.name for proxy in PortableProxies(select("snip")).found]
+        ['snip']
+    """
+
+    def __init__(self, proxies: Iterable[Proxy]) -> None:
+        self._proxies: list[Proxy] | None = list(proxies)
+        self._names: Sequence[str] = [proxy.name for proxy in self._proxies]
+        self._modules: Sequence[str] = ()
+
+    @property
+    def found(self) -> list[Proxy]:
+        """The proxies, here."""
+        if self._proxies is None:
+            for module in self._modules:
+                importlib.import_module(module)
+            self._proxies = select(self._names)
+        return self._proxies
+
+    def __getstate__(self) -> dict[str, Any]:
+        for proxy in self.found:
+            if proxy.name not in registry or registry[proxy.name] != proxy:
+                raise InputError(
+                    f"the proxy {proxy.name!r} is not registered, so other processes cannot find it: define it in a"
+                    " module by @trainless.proxy, or use workers=1"
+                )
+        modules = sorted({proxy.fn.__module__ for proxy in self.found} - {"__main__"})
+        return {**self.__dict__, "_proxies": None, "_modules": modules}
 
 
 def seed_list(seed: int, seeds: int | Sequence[int] | None) -> list[int]:

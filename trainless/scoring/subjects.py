@@ -23,7 +23,8 @@ from trainless.probe.norms import normalised
 from trainless.probe.points import in_precision_of
 from trainless.probe.probe import private_copy
 from trainless.probe.record import run
-from trainless.scoring.batches import BatchSource, fingerprint
+from trainless.scoring.batches import BatchSource, Shape, fingerprint
+from trainless.scoring.resolvers import NamedNetwork
 from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
 
 
@@ -68,6 +69,12 @@ def require_tensor(output: object, name: str) -> None:
     """
     if isinstance(output, Tensor):
         return
+    found = output[0] if isinstance(output, (tuple, list)) and output else output
+    if isinstance(found, Mapping) and any("box" in str(each) for each in found):
+        raise InputError(
+            f"the network {name} returned {', '.join(map(str, found))}: detection is not scored; what can be is its"
+            " backbone with one answer per sample, or one tensor chosen by adapter=lambda out: …"
+        )
     what, remedy = type(output).__name__, "return a torch.Tensor from forward"
     if isinstance(output, Mapping) and output:
         what = f"{what} of {', '.join(map(str, output))}"
@@ -98,6 +105,7 @@ def _source(kind: type) -> str:
 
 Size = Literal["full", "thin", "cell"]
 Adapter = Callable[[Any], Tensor]
+SEVERAL = ("required positional argument", "decoder_input")  # in what a network says that lacks an input
 TRIALS = (2, 5)  # samples on which a network is tried
 THIN = (3, 1)  # TE-NAS: channels, cells per stage
 CELL_TARGET = Target("binary", 2)
@@ -111,8 +119,12 @@ class Subject(Protocol):
         """Its name in tables."""
         ...
 
-    def check(self, data: BatchSource, seed: int) -> None:
-        """Raise InputError where it cannot be scored on such data at all."""
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        """The batches as it takes them: their device, size and target.
+
+        Raises:
+            InputError: It cannot be scored on such data at all.
+        """
         ...
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
@@ -123,6 +135,10 @@ class Subject(Protocol):
         """The first two parts of its key in a store."""
         ...
 
+    def release(self) -> None:
+        """Let go of the networks that were made or copied, so that those of many subjects are never in memory."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -131,10 +147,7 @@ class Given:
     net: nn.Module
     adapter: Adapter | None = None
     label: str = ""
-
-    def __post_init__(self) -> None:
-        require_plain(self.net, self.name)
-        _require_precision(self.net, self.name)
+    shape: Shape | None = None
 
     @property
     def name(self) -> str:
@@ -158,9 +171,17 @@ class Given:
             structure.register_forward_hook(lambda module, inputs, output: adapter(output))
         return structure
 
-    def check(self, data: BatchSource, seed: int) -> None:
-        for n in TRIALS:
-            data.task.target.require(trial(self.private, data.sample(n)[0], self.name))
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        require_plain(self.net, self.name)
+        _require_precision(self.net, self.name)
+        data = data.on(self.device)
+        shape = self.shape or (_own_shape(self.net) if data.inputs == "own" else data.inputs.get(self.name))
+        data = data.sized(shape) if shape else data
+        outputs = [trial(self.private, data.sample(n)[0], self.name) for n in TRIALS]
+        data = data.aimed(outputs[0])
+        for each in outputs:
+            data.task.target.require(each)
+        return data
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         _refuse_cell(size, "this is a whole network")
@@ -168,6 +189,22 @@ class Given:
 
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         return "network", network_fingerprint(self.private, trial(self.private, data.sample()[0], self.name))
+
+    def release(self) -> None:
+        self.__dict__.pop("private", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the private copy is made there."""
+        return {name: value for name, value in self.__dict__.items() if name != "private"}
+
+
+def _own_shape(net: nn.Module) -> Shape | None:
+    """The input shape that a network says it was made for, as timm's do."""
+    for name in ("pretrained_cfg", "default_cfg"):
+        told = getattr(net, name, None)
+        if isinstance(told, Mapping) and told.get("input_size"):
+            return tuple(told["input_size"])
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +214,11 @@ class Made:
     make: Callable[[], object]
     name: str
     adapter: Adapter | None = None
+    shape: Shape | None = None
     _made: dict[int, Given] = field(default_factory=dict, repr=False)
 
-    def check(self, data: BatchSource, seed: int) -> None:
-        self._given(data, seed).check(data, seed)
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        return self._given(data, seed).fitted(data, seed)
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         _refuse_cell(size, "this is a whole network")
@@ -189,12 +227,18 @@ class Made:
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         return self._given(data, seed).identity(data, seed)
 
+    def release(self) -> None:
+        self._made.clear()
+
+    def _called(self, data: BatchSource) -> object:
+        return self.make()
+
     def _given(self, data: BatchSource, seed: int) -> Given:
         if seed in self._made:
             return self._made[seed]
         try:
             with seeded(seed):
-                net = self.make()
+                net = self._called(data)
         except TrainlessError:
             raise
         except (Exception, SystemExit) as error:
@@ -206,11 +250,34 @@ class Made:
             raise InputError(f"{self.name} made a coroutine; expected an nn.Module: make it in a plain def, not async")
         if not isinstance(net, nn.Module):
             raise InputError(f"{self.name} made a {type(net).__name__}; expected an nn.Module")
-        given = Given(net, self.adapter, self.name)
+        require_plain(net, self.name)
+        given = Given(net, self.adapter, self.name, self.shape)
         net.to(data.device)
         self._made.clear()
         self._made[seed] = given
         return given
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: it makes the network itself."""
+        return {**self.__dict__, "_made": {}}
+
+
+class MadeByName(Made):
+    """A network of a library, made for the inputs and classes that it is scored on."""
+
+    make: NamedNetwork
+
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        return super().fitted(self._suited(data), seed)
+
+    def _suited(self, data: BatchSource) -> BatchSource:
+        """The batches with the inputs that it is to take: as told, its own where asked, else what it can take."""
+        told = self.shape or (None if data.inputs == "own" else data.inputs.get(self.name))
+        suited = data.sized(told) if told else data
+        return self.make.suited(suited, own=data.inputs == "own" and not self.shape)
+
+    def _called(self, data: BatchSource) -> object:
+        return self.make(data.task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,20 +286,26 @@ class ArchSubject:
 
     space: Space
     candidate: Candidate
+    label: str = ""
 
     @property
     def name(self) -> str:
+        if self.label:
+            return self.label
         if is_region(self.candidate):
             return _region_text(self.candidate)
         return self.space.format(_arch(self.candidate))
 
-    def check(self, data: BatchSource, seed: int) -> None:
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        told = None if data.inputs == "own" else data.inputs.get(self.name)
+        data = data.sized(told) if told else data
         self.space.check(data.task)
         if is_region(self.candidate):
             if not isinstance(self.space, Supernet):
                 raise InputError(f"the space {self.space.name} builds no supernets: give an arch, not a region")
         else:
             require_arch(self.space, _arch(self.candidate))
+        return data
 
     def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
         """The network, built by PyTorch's rules from the seed; thin, or a cell alone, where the space can."""
@@ -257,41 +330,13 @@ class ArchSubject:
             return key(self.space), _region_text(self.candidate)
         return key(self.space), ",".join(map(str, self.candidate))
 
+    def release(self) -> None:
+        return
+
 
 def _refuse_cell(size: Size, why: str) -> None:
     if size == "cell":
         raise Unscorable(f"the paper's setting is a single cell of one channel, but {why}: score it in the own setting")
-
-
-def subjects_of(subject: object, adapter: Adapter | None = None) -> list[Subject]:
-    """Read what was given to be scored: a network, ``(space, arch)``, ``(space, [arch, …])`` or a list of such pairs.
-
-    An arch may be written in the space's own notation.
-    """
-    if isinstance(subject, nn.Module):
-        return [Given(subject, adapter)]
-    if isinstance(subject, tuple) and len(subject) == 2 and isinstance(subject[0], Space):
-        space, archs = subject
-        return [_arch_subject(space, arch) for arch in (archs if isinstance(archs, list) else [archs])]
-    if isinstance(subject, list) and subject:
-        return [each for part in subject for each in subjects_of(part, adapter)]
-    raise InputError(
-        f"a {type(subject).__name__} was given to be scored; expected an nn.Module, a pair (space, arch),"
-        " a pair (space, [arch, …]) or a list of such pairs"
-    )
-
-
-def _arch_subject(space: Space, arch: object) -> ArchSubject:
-    if isinstance(arch, str):
-        return ArchSubject(space, space.parse(arch))
-    if not isinstance(arch, tuple):
-        raise InputError(
-            f"{arch!r} was given as an arch of {space.name}; expected one option per decision as a tuple of"
-            f" {len(space.decisions)} numbers, or the space's own notation as text"
-        )
-    if not is_region(arch):
-        require_arch(space, arch)
-    return ArchSubject(space, arch)
 
 
 def _require_precision(net: nn.Module, name: str) -> None:
@@ -315,9 +360,14 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
         raise
     except (Exception, SystemExit) as error:
         shape = ", ".join(map(str, x.shape[1:]))
+        remedy = "give the inputs that it takes, by --task or --input"
+        if isinstance(error, (TypeError, ValueError)) and any(word in str(error) for word in SEVERAL):
+            remedy = (
+                "networks of several inputs (sequences to sequences, pairs) are not scored; wrap it in a module that"
+                " makes the others from one"
+            )
         raise InputError(
-            f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): give the inputs that"
-            " it takes, by --task or --input"
+            f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): {remedy}"
         ) from error
     finally:
         hook.remove()

@@ -32,6 +32,7 @@ __all__ = [
     "default_path",
     "merge",
     "open_store",
+    "place_of",
     "store_at",
     "turns",
 ]
@@ -62,6 +63,15 @@ def store_at(place: str | os.PathLike[str]) -> SqlStore:
 
 def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:
     """A store by its place as given by hand: empty for the default one, ``none`` for none at all."""
-    if text == "none":
-        return nullcontext(None)
-    return store_at(text or os.environ.get("TRAINLESS_STORE") or default_path())
+    place = place_of(text)
+    return nullcontext(None) if place is None else store_at(place)
+
+
+def place_of(text: str = "") -> str | None:
+    """The place of a store as given by hand, for other processes to open: empty is the default one, ``none`` is None.
+
+    Example:
+        >>> place_of("scores.sqlite"), place_of("none")
+        ('scores.sqlite', None)
+    """
+    return None if text == "none" else text or os.environ.get("TRAINLESS_STORE") or str(default_path())
