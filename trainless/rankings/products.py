@@ -87,9 +87,9 @@ class RankAggregate(Ranking):
     def __call__(self, scores: Scores) -> Floats:
         return self.combine([values_of(part, scores) for part in self.parts])
 
-    @abstractmethod
     def voices(self, columns: list[Floats]) -> Mask:
-        """Which parts count."""
+        """Which parts count; all of them unless a ranking says otherwise."""
+        return np.full(len(columns), True)
 
     @abstractmethod
     def combine(self, columns: list[Floats]) -> Floats:
@@ -102,10 +102,6 @@ class RankAggregate(Ranking):
     @abstractmethod
     def expected(self, value: float, seen: int) -> float:
         """A value among so many seen as one among the places that they leave for the next."""
-
-
-def _log_rank(better: int, equal: int, seen: int) -> float:
-    return float(np.log((seen - better - (equal - 1) / 2) / seen))
 
 
 @dataclass(frozen=True)
@@ -124,15 +120,12 @@ class RankProduct(RankAggregate):
 
     kind = "product"
 
-    def voices(self, columns: list[Floats]) -> Mask:
-        return np.full(len(columns), True)
-
     def combine(self, columns: list[Floats]) -> Floats:
         total: Floats = np.sum([np.log(average_ranks(values) / len(values)) for values in columns], axis=0)
         return total
 
     def term(self, better: int, equal: int, seen: int) -> float:
-        return _log_rank(better, equal, seen)
+        return float(np.log((seen - better - (equal - 1) / 2) / seen))
 
     def expected(self, value: float, seen: int) -> float:
         return value + len(self.parts) * math.log(seen / (seen + 1))
@@ -146,9 +139,6 @@ class RankSum(RankAggregate):
     """
 
     kind = "sum"
-
-    def voices(self, columns: list[Floats]) -> Mask:
-        return np.full(len(columns), True)
 
     def combine(self, columns: list[Floats]) -> Floats:
         total: Floats = 0.0 - np.sum([better_counts(values) for values in columns], axis=0)
@@ -165,7 +155,7 @@ FEWEST = 16  # candidates below which correlations say nothing and every part is
 
 
 @dataclass(frozen=True)
-class Consensus(RankAggregate):
+class Consensus(RankProduct):
     """The mean of log(rank_p / n) over the parts that agree with one another, times the number of parts.
 
     What a proxy says depends on the space: the Jacobian's correlations tell good networks of NAS-Bench-201 from bad
@@ -182,6 +172,7 @@ class Consensus(RankAggregate):
     name the same aspect. ``agreement`` is the lowest mean correlation at which an aspect is heard.
     """
 
+    kind = ""
     together: tuple[tuple[str, ...], ...] | None = None
     agreement: float = 0.2
 
@@ -207,12 +198,6 @@ class Consensus(RankAggregate):
         voices = self._voices(ranks)
         total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
         return total
-
-    def term(self, better: int, equal: int, seen: int) -> float:
-        return _log_rank(better, equal, seen)
-
-    def expected(self, value: float, seen: int) -> float:
-        return value + len(self.parts) * math.log(seen / (seen + 1))
 
     @cached_property
     def _aspects(self) -> list[object]:

@@ -20,7 +20,6 @@ from trainless.core.types import Floats
 from trainless.searchers.pareto import fronts
 from trainless.searchers.searcher import Searcher, Told, room, told_first
 from trainless.searchers.state import kept, lazy
-from trainless.spaces.moves import Choices
 
 
 def _optuna() -> Any:
@@ -69,7 +68,8 @@ class OptunaSearcher(Searcher):
             known = ", ".join(sorted(optuna.samplers.__all__))
             raise InputError(f"Optuna has no sampler {self.sampler!r}; it has {known}")
         self._failed = optuna.trial.TrialState.FAIL
-        self._distributions = _distributions(optuna, self.space)
+        categorical = optuna.distributions.CategoricalDistribution
+        self._distributions = {d.name: categorical(tuple(range(len(d)))) for d in self.space.decisions}
         self._begun, self.columns = self.seed, self.objectives
         self._replay()
 
@@ -78,7 +78,9 @@ class OptunaSearcher(Searcher):
         if self._study is not None:
             return
         optuna = _optuna()
-        self._study = _study(optuna, self.objectives, getattr(optuna.samplers, self.sampler)(seed=self._begun))
+        sampler = getattr(optuna.samplers, self.sampler)(seed=self._begun)
+        with _quiet(optuna):
+            self._study = optuna.create_study(directions=["maximize"] * self.objectives, sampler=sampler)
         self._rng = np.random.default_rng(self._begun)
         self._outstanding: dict[Arch, list[Any]] = {}
         self._known: dict[Arch, list[float]] = {}
@@ -180,18 +182,6 @@ def to_study(
             values = [float(column[row]) for column in columns.values()]
             study.add_trial(_frozen(choices, options, values, attributes[row] if attributes else {}))
     return study
-
-
-def _study(optuna: Any, objectives: int, sampler: Any) -> Any:
-    with _quiet(optuna):
-        return optuna.create_study(directions=["maximize"] * objectives, sampler=sampler)
-
-
-def _distributions(optuna: Any, space: Choices) -> dict[str, Any]:
-    return {
-        decision.name: optuna.distributions.CategoricalDistribution(tuple(range(len(decision))))
-        for decision in space.decisions
-    }
 
 
 def _frozen(

@@ -192,6 +192,9 @@ class SignalSearcher(Searcher):
             self._best.see(arch, value)
         return seen
 
+    def tell(self, told: Told) -> None:
+        self._see(told)
+
     @final
     def best(self) -> Arch:
         return self._best.arch

@@ -40,9 +40,6 @@ class Random(SignalSearcher):
             return self.draw(self._rng)
         return sample(self.space, self._rng, canonical=self.canonical, feasible=self.feasible)
 
-    def tell(self, told: Told) -> None:
-        self._see(told)
-
 
 @runtime_checkable
 class Listed(Choices, Protocol):
@@ -83,9 +80,6 @@ class Exhaustive(SignalSearcher):
             if self._new(arch):
                 proposals.append(Proposal(arch))
         return proposals
-
-    def tell(self, told: Told) -> None:
-        self._see(told)
 
 
 @dataclass(eq=False, kw_only=True)

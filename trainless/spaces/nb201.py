@@ -25,13 +25,9 @@ _Term = tuple[object, ...]
 _Value = Counter[_Term]
 
 
-def canonical(arch: Arch) -> Arch:
-    """The first arch, in the order of options, that computes the same function."""
-    return _representatives()[arch]
-
-
 @functools.cache
 def _representatives() -> dict[Arch, Arch]:
+    """For every arch the first, in the order of options, that computes the same function."""
     first: dict[str, Arch] = {}
     chosen: dict[Arch, Arch] = {}
     for arch in itertools.product((NONE, SKIP, CONV1, CONV3, POOL), repeat=len(EDGES)):
@@ -114,7 +110,7 @@ class NasBench201:
         of a node that is always zero stays, because its norm's bias is learnt. Each convolution keeps its
         own weights, so a shared convolution is never mistaken for two separate ones.
         """
-        return canonical(arch)
+        return _representatives()[arch]
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         require_arch(self, arch)
@@ -189,24 +185,17 @@ class NasBench201:
 _EXAMPLE = "|nor_conv_3x3~0|+|skip_connect~0|none~1|+|avg_pool_3x3~0|none~1|skip_connect~2|"
 
 
-def live_edges(arch: Arch) -> tuple[bool, ...]:
-    """Which edges lie on a path from input to output that has no ``none``."""
-    forward, backward = {0}, {3}
-    for (source, target), option in zip(EDGES, arch, strict=True):
-        if option != NONE and source in forward:
-            forward.add(target)
-    for (source, target), option in reversed(list(zip(EDGES, arch, strict=True))):
-        if option != NONE and target in backward:
-            backward.add(source)
-    return tuple(
-        option != NONE and source in forward and target in backward
-        for (source, target), option in zip(EDGES, arch, strict=True)
-    )
-
-
 def has_dead_edges(arch: Arch) -> bool:
     """Whether an edge other than ``none`` is cut off from input or output; 9,445 archs have none such."""
-    return any(option != NONE and not live for option, live in zip(arch, live_edges(arch), strict=True))
+    there = [edge for edge, option in zip(EDGES, arch, strict=True) if option != NONE]
+    forward, backward = {0}, {3}
+    for source, target in there:
+        if source in forward:
+            forward.add(target)
+    for source, target in reversed(there):
+        if target in backward:
+            backward.add(source)
+    return any(source not in forward or target not in backward for source, target in there)
 
 
 class _Edge(nn.ModuleDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -114,17 +114,13 @@ def _loaded(loader: Loader, what: str, source: tuple[Any, ...], options: Mapping
         from trainless.tasks.reading import Reading
 
         forced = {field.name for field in fields(Reading)}
-    _check_options(what, options, own | forced | ({"name"} if source else set()))
+    allowed = sorted(own | forced | ({"name"} if source else set()))
+    for option in options:
+        if option not in allowed:
+            raise InputError(f"{what} has no option {option!r}; it has: {', '.join(allowed) or 'none'}")
     if forced:
         reading = [Reading(**{name: value for name, value in options.items() if name in forced})]
     return loader(*source, *reading, **{name: value for name, value in options.items() if name in own})
-
-
-def _check_options(what: str, options: Iterable[str], allowed: Iterable[str]) -> None:
-    names = sorted(allowed)
-    for option in options:
-        if option not in names:
-            raise InputError(f"{what} has no option {option!r}; it has: {', '.join(names) or 'none'}")
 
 
 def _from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
