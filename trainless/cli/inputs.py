@@ -89,21 +89,16 @@ def pick(key: str, outputs: Any) -> Tensor:
         >>> pick("logits", {"logits": 1}), pick("1", (3, 4))
         (1, 4)
     """
-    chosen: Tensor
-    if isinstance(outputs, Mapping):
-        names = {str(name): name for name in outputs}
-        if key not in names:
-            raise InputError(f"--output {key} was given, but the network returns {', '.join(names) or 'nothing'}")
-        chosen = outputs[names[key]]
-    elif isinstance(outputs, (tuple, list)):
-        places = {str(place): place for place in range(len(outputs))}
-        if key not in places:
-            raise InputError(f"--output {key} was given, but the network returns outputs {', '.join(places) or 'none'}")
-        chosen = outputs[places[key]]
-    else:
+    if not isinstance(outputs, (Mapping, tuple, list)):
         raise InputError(
             f"--output {key} was given, but the network returns one {type(outputs).__name__}: leave it out"
         )
+    named = isinstance(outputs, Mapping)
+    names = {str(name): name for name in (outputs if named else range(len(outputs)))}
+    if key not in names:
+        found = ", ".join(names) or ("nothing" if named else "none")
+        raise InputError(f"--output {key} was given, but the network returns {'' if named else 'outputs '}{found}")
+    chosen: Tensor = outputs[names[key]]
     return chosen
 
 

@@ -18,11 +18,8 @@ def with_settings(settings: type[Any], *, skip: tuple[str, ...] = ()) -> Callabl
     """Give a command the options of a settings class.
 
     The command has a parameter ``settings``; in its place stand all fields of the class that were made by
-    :func:`trainless.core.settings.setting`, and the command is called with the settings that they come to.
-
-    Args:
-        settings: A frozen dataclass.
-        skip: Fields that are no options of this command.
+    :func:`trainless.core.settings.setting` but for those to ``skip``, and the command is called with the settings that
+    they come to.
     """
     options = [option for option in options_of(settings) if option.field not in skip]
 
@@ -53,14 +50,9 @@ def _parameter(option: Option) -> inspect.Parameter:
     shown = "" if option.default in (None, "", (), {}) or option.kind is bool else f"{option.default}"
     if isinstance(option.default, (tuple, list)):
         shown = ",".join(map(str, option.default))
-    minimum: dict[str, Any] = {"min": option.least} if option.least is not None and option.kind in (int, float) else {}
-    info: Any = typer.Option(
-        option.flag,
-        help=option.help,
-        metavar=option.metavar or None,
-        show_default=shown or False,
-        **minimum,
-    )
+    about: dict[str, Any] = {"help": option.help, "metavar": option.metavar or None, "show_default": shown or False}
+    if option.least is not None and option.kind in (int, float):
+        about["min"] = option.least
     kind: Any = option.kind
-    annotation: Any = Annotated[kind | None, info]
+    annotation: Any = Annotated[kind | None, typer.Option(option.flag, **about)]
     return inspect.Parameter(option.field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -57,12 +57,7 @@ def export(
 
 
 def open_predictor(run: Path, space: str = "") -> Predictor:
-    """The ensemble of a run folder; the code of a space of one's own is run only where the user names it.
-
-    Args:
-        run: The run folder.
-        space: ``my_file.py:my_space``, where the run has one.
-    """
+    """The ensemble of a run folder; the code of a space of one's own is run only where the user names it."""
     from trainless.core.text import undamaged
     from trainless.learn.predictor import ENSEMBLE, load_predictor
     from trainless.runs.folder import CONFIGURATION, read_configuration

@@ -54,23 +54,12 @@ def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[ScoreRow]:
     rows = []
     for (candidate, proxy), places in groups.items():
         records = [scores.records[place] for place in places]
-        values = [record.value for record in records]
-        mean = _mean(values)
-        rows.append(
-            ScoreRow(
-                candidate,
-                proxy,
-                mean,
-                math.sqrt(_mean([(value - mean) ** 2 for value in values])),
-                records[0].higher_is_better,
-                next((record.status for record in records if record.failed), "ok"),
-                _mean([record.ms for record in records]),
-                _mean([record.fbe for record in records]),
-                [record.seed for record in records],
-                values,
-                meanings[proxy],
-            )
-        )
+        seeds, values = [record.seed for record in records], [record.value for record in records]
+        mean, up = _mean(values), records[0].higher_is_better
+        spread = math.sqrt(_mean([(value - mean) ** 2 for value in values]))
+        status = next((record.status for record in records if record.failed), "ok")
+        ms, fbe = _mean([record.ms for record in records]), _mean([record.fbe for record in records])
+        rows.append(ScoreRow(candidate, proxy, mean, spread, up, status, ms, fbe, seeds, values, meanings[proxy]))
     return rows
 
 
@@ -122,14 +111,9 @@ class RankedCandidate:
 
 @dataclass(frozen=True)
 class RankedOrder:
-    """Candidates in the order of a ranking.
+    """Candidates in the order of a ranking, the best first, with its ingredients and the direction of each.
 
-    Args:
-        ranking: Its name.
-        places: The candidates, the best first.
-        higher_is_better: The ingredients, and the direction of each.
-        silenced: The ingredients that had no voice, because they contradict the others.
-        notes: What a reader has to know.
+    The silenced ones had no voice, because they contradict the others.
     """
 
     ranking: str
@@ -180,14 +164,12 @@ def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
     notes = []
     if isinstance(rule, Consensus):
         few = len(scores) < FEWEST
-        notes.append(
-            f"All {len(rule.proxies)} have a voice: with fewer than {FEWEST} candidates nothing says who contradicts"
-            " the others."
-            if few
-            else f"Silenced, because they do not agree with the others on these candidates: {', '.join(silenced)}."
-            if silenced
-            else f"All {len(rule.proxies)} have a voice: none contradicts the others on these candidates."
-        )
+        why = "none contradicts the others on these candidates"
+        if few:
+            why = f"with fewer than {FEWEST} candidates nothing says who contradicts the others"
+        every = f"All {len(rule.proxies)} have a voice: {why}."
+        some = f"Silenced, because they do not agree with the others on these candidates: {', '.join(silenced)}."
+        notes.append(some if silenced and not few else every)
     failures = {(candidate, proxy): why for (candidate, proxy, _), why in scores.failures.items()}
     notes += [f"{candidate} has no {proxy}: {why}." for (candidate, proxy), why in list(failures.items())[:5]]
     if len(failures) > 5:

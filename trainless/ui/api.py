@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ def clean(value: Any) -> Any:
     r"""Plain data with printable texts, and numbers that JSON knows.
 
     Example:
-        >>> clean({"a": (math.nan, "x\x1b")})
+        >>> clean({"a": (float("nan"), "x\x1b")})
         {'a': [None, 'x�']}
     """
     if isinstance(value, str):
@@ -77,7 +76,8 @@ def told(progress: RunProgress) -> Json:
 def about(runs: OpenRuns, name: str) -> Json:
     """One run: how far it is, its settings and its columns; ``version`` changes with its table."""
     with runs.reading(name) as reader:
-        table = reader.table()
+        table, progress = reader.table(), reader.progress()
+        others = runs.listed.names() if reader.kind == "design" else []
         columns = [{"name": column.name, "up": column.higher_is_better} for column in table.columns]
         return {
             **_brief(runs, name, reader),
@@ -85,30 +85,16 @@ def about(runs: OpenRuns, name: str) -> Json:
             "named": bool(table.names),
             "ranked": table.ranked,
             "rows": len(table),
-            "version": _version(reader),
+            "version": f"{len(table)} {progress.done} {progress.changed} {progress.state}",
             "curves": [column.name for column in table.columns if reader.told(column.name)[0]],
             "settings": [list(pair) for pair in _flat(clean(reader.settings), ("decisions", "format")).items()],
             "drawn": reader.space is not None,
-            "below": [each for each in runs.listed.names() if each.startswith("" if name == "." else f"{name}/")]
-            if reader.kind == "design"
-            else [],
+            "below": [each for each in others if each.startswith("" if name == "." else f"{name}/")],
         }
 
 
-def _version(reader: RunReader) -> str:
-    progress = reader.progress()
-    return f"{len(reader.table())} {progress.done} {progress.changed} {progress.state}"
-
-
 def rows(
-    runs: OpenRuns,
-    name: str,
-    left: RowFilter,
-    *,
-    by: str = "",
-    descending: bool = False,
-    offset: int = 0,
-    count: int = 50,
+    runs: OpenRuns, name: str, left: RowFilter, *, by: str = "", descending: bool = False, offset: int = 0, count: int
 ) -> Json:
     """A page of the candidates that a filter leaves."""
     with runs.reading(name) as reader:
@@ -157,11 +143,7 @@ def curve(runs: OpenRuns, name: str, column: str) -> Json:
 
 
 def drawing(runs: OpenRuns, name: str, arch: str) -> str:
-    """An architecture as SVG.
-
-    Raises:
-        InputError: It cannot be drawn, with the reason.
-    """
+    """An architecture as SVG; raises InputError with the reason where it cannot be drawn."""
     with runs.reading(name) as reader:
         space = reader.space
     if space is None:
@@ -190,7 +172,7 @@ def compared(runs: OpenRuns, names: Sequence[str]) -> Json:
                 "settings": clean(reader.settings),
                 "brief": _brief(runs, name, reader),
             }
-            part["curves"] = {each: best_so_far(*_sound(reader.told(each))) for each in part["columns"]}
+            part["curves"] = {each: best_so_far(*reader.told(each)) for each in part["columns"]}
             parts.append(part)
     shared = [name for name in parts[0]["columns"] if all(part["curves"].get(name) for part in parts)]
     return {
@@ -202,11 +184,6 @@ def compared(runs: OpenRuns, names: Sequence[str]) -> Json:
         "shared": [[len(one["archs"] & other["archs"]) for other in parts] for one in parts],
         "tops": TOP,
     }
-
-
-def _sound(told_values: tuple[list[float], bool]) -> tuple[list[float], bool]:
-    values, up = told_values
-    return [value if math.isfinite(value) else math.nan for value in values], up
 
 
 def _side_by_side(settings: Sequence[Json]) -> list[Json]:

@@ -26,11 +26,7 @@ MOST, DEEPEST = 1000, 5
 
 
 class RunList(ABC):
-    """A set of runs.
-
-    Args:
-        title: What people call it; never with a password.
-    """
+    """A set of runs; its title is what people call it, never with a password."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -41,11 +37,7 @@ class RunList(ABC):
 
     @abstractmethod
     def opened(self, name: str) -> RunReader:
-        """A reader of a run, at its beginning.
-
-        Raises:
-            InputError: There is no such run.
-        """
+        """A reader of a run, at its beginning; raises InputError where there is no such run."""
 
     def skipped(self) -> list[str]:
         """Links to folders, which may be runs and are not looked into."""
@@ -68,11 +60,7 @@ class RunList(ABC):
 
 
 def runs_in(root: Path) -> dict[str, Path]:
-    """The runs in a folder and below it, by their place in it; the folder itself is ``.``.
-
-    Raises:
-        InputError: There is no such folder.
-    """
+    """The runs in a folder and below it, by their place in it; the folder itself is ``.``."""
     if not root.is_dir():
         raise InputError(f"{root} is no folder: give a run, a folder of runs, or postgresql://user@host/database")
     top = root.resolve()
@@ -110,11 +98,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 
 
 class FolderRuns(RunList):
-    """The runs in a folder and below it.
-
-    Args:
-        root: The folder; it may be a run itself.
-    """
+    """The runs in a folder, which may be a run itself, and below it."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root.resolve()))
@@ -152,11 +136,7 @@ class FolderRuns(RunList):
 
 
 class StoreRuns(RunList):
-    """The searches of a store; designs and sweeps keep themselves in folders.
-
-    Args:
-        store: The store.
-    """
+    """The searches of a store; designs and sweeps keep themselves in folders."""
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store.shown)
@@ -190,11 +170,7 @@ class OpenRun(NamedTuple):
 
 
 class OpenRuns:
-    """Keeps readers, so that only what is new is read; one thread at a time reads a run.
-
-    Args:
-        listed: The runs.
-    """
+    """Keeps readers, so that only what is new is read; one thread at a time reads a run."""
 
     def __init__(self, listed: RunList) -> None:
         self.listed = listed
@@ -203,10 +179,9 @@ class OpenRuns:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[RunReader]:
-        """A run's reader, up to date; what is wrong with it is forgotten, so that it is read again next time.
+        """A run's reader, up to date.
 
-        Raises:
-            InputError: The run cannot be read, whatever is wrong with it.
+        Raises InputError whatever is wrong with the run, which is then read again from its beginning next time.
         """
         try:
             with undamaged(name, "look at its folder"):

@@ -76,12 +76,7 @@ def is_answered(header: str, bound: str) -> bool:
 
 
 class Guard:
-    """Answers requests to this server's own name that ask to read, and says what browsers may do with the answers.
-
-    Args:
-        app: What answers.
-        bound: The address that the server is bound to.
-    """
+    """Answers requests to this server's own name that ask to read, and says what browsers may do with the answers."""
 
     def __init__(self, app: App, bound: str) -> None:
         self._app, self._bound = app, bound

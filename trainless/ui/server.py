@@ -43,12 +43,7 @@ Where = Annotated[str, Query(max_length=4000)]
 
 
 def application(runs: OpenRuns, bound: str) -> Guard:
-    """Everything that is answered.
-
-    Args:
-        runs: The runs.
-        bound: The address that the server is bound to.
-    """
+    """Everything that is answered by a server that is bound to an address."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(TrainlessError, _mistaken)
     app.add_exception_handler(RequestValidationError, _misasked)
@@ -59,11 +54,7 @@ def application(runs: OpenRuns, bound: str) -> Guard:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 is any that is free.
-
-    Raises:
-        InputError: The address cannot be used.
-    """
+    """A socket at an address; port 0 is any that is free. Raises InputError where the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,15 +71,8 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(runs: OpenRuns, host: str) -> uvicorn.Server:
     """A server that is ready to run on a socket."""
-    settings = uvicorn.Config(
-        application(runs, host),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=2,
-    )
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    settings = uvicorn.Config(application(runs, host), **quiet, lifespan="off", ws="none", timeout_graceful_shutdown=2)
     return uvicorn.Server(settings)
 
 
