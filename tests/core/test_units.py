@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainless.core.errors import InputError
-from trainless.core.units import quantity, seconds_of
+from trainless.core.units import budget_of, quantity, seconds_of
 
 
 def test_units() -> None:
@@ -20,3 +20,10 @@ def test_units() -> None:
         seconds_of("soon")
     with pytest.raises(InputError, match="a limit of 0 on flops"):
         quantity("0", "flops")
+
+
+def test_times() -> None:
+    assert [seconds_of(value) for value in ("10m", "12000s", 2.5, None)] == [600.0, 12000.0, 2.5, None]
+    assert [budget_of(value) for value in ("30m", None)] == [1800.0, None]
+    with pytest.raises(InputError, match="more than 0"):
+        budget_of("0s")

@@ -11,6 +11,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
 from trainless.tasks import task
 from trainless.tasks.builtin import NOUNS, VERBS, corpus
+from trainless.tasks.text import tokenise
 
 
 def decode(made: Task, part: Part | None) -> tuple[list[str], list[str]]:
@@ -106,3 +107,9 @@ def test_tiny_text_is_the_same_every_time_and_differs_by_seed() -> None:
     prints = [task("tiny-text", sentences=300, seed=seed).fingerprint for seed in (0, 0, 1)]
     assert prints[0] == prints[1] != prints[2]
     assert task("tiny-text", level="characters").vocabulary < 30
+
+
+def test_text_is_split_by_level() -> None:
+    assert tokenise("The cat, too.", "words") == ["The", "cat", ",", "too", ".", "<eos>"]
+    assert tokenise("a <unk>", "tokens") == ["a", "<unk>", "<eos>"]
+    assert tokenise("a b", "characters") == ["a", " ", "b"]
