@@ -194,6 +194,17 @@ def test_what_cannot_travel_to_workers_is_one_clear_error(tmp_path: Path) -> Non
         tl.score([small_net], small_batch(), proxies="params", workers=0)
 
 
+def test_progress_is_shown_after_two_seconds_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("trainless.core.progress.PATIENCE_SECONDS", 0.0)
+    tl.score([small_net(), small_net()], small_batch(), proxies="params")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("trainless.scoring.evaluate.on_a_terminal", lambda: True)
+    tl.score([small_net(), small_net()], small_batch(), proxies="params")
+    assert "2/2" in capsys.readouterr().err
+
+
 def test_scores_are_ranked_by_a_name_a_ranking_or_a_proxy() -> None:
     nets = {f"w{n}": partial(wide_net, n) for n in (2, 8, 4)}
     scores = tl.score(nets, small_batch(), proxies="all")

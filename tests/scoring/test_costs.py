@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.errors import InputError, UnknownName
+from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.probe.counts import count
-from trainless.scoring.costs import Built, Latency, costs, feasible, measured_latency, memory
+from trainless.probe.probe import Probe
+from trainless.scoring.costs import Built, Latency, costs, feasible, forward_backward_ms, measured_latency, memory
 from trainless.spaces.custom import space_from
 from trainless.spaces.moves import enumerate_archs, sample
 from trainless.spaces.nb201 import NasBench201
@@ -184,3 +186,21 @@ def test_a_build_that_fails_in_outline_says_so() -> None:
     space = space_from(net, {"a": [1]})
     with pytest.raises(InputError, match=r"net: a=1 cannot be made in outline \(.*: mend its build, or leave out"):
         costs(space, TASK, wanted=["params"])["params"]((0,))
+
+
+class SlowAtFirst(nn.Linear):
+    """Takes its time in the first pass, as an LSTM does."""
+
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        type(self).passes += 1
+        time.sleep(0.4 if self.passes == 1 else 0.001)
+        return super().forward(x)
+
+
+def test_the_unit_of_costs_is_measured_after_a_first_pass() -> None:
+    p = Probe.of(SlowAtFirst(3, 2), (torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64)), Target("binary", 2))
+    SlowAtFirst.passes = 0
+    assert forward_backward_ms(p) < 350
+    assert SlowAtFirst.passes == 2

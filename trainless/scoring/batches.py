@@ -198,6 +198,10 @@ def as_batch(batch: object) -> Batch:
             f"a batch with inputs {tuple(x.shape)} and labels {tuple(y.shape)} was given; expected (N, …) and (N, …)"
             " with the same N of at least 1"
         )
+    if x.dtype is torch.uint8:
+        raise InputError(
+            "inputs of type torch.uint8 were given; expected x.float() / 255 of images, x.long() of tokens"
+        )
     for name, tensor in (("inputs", x), ("labels", y)):
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"the batch's {name} hold NaN or infinite values: clean them first")
@@ -235,6 +239,11 @@ def require_labels(x: Tensor, y: Tensor, target: Target | None = None) -> None:
         )
     if y.ndim == 2 and not (tokens and not y.is_floating_point()):
         _require_no_vectors(y, shape)
+    if target is None and y.is_floating_point() and set(y.unique().tolist()) == {0.0, 1.0}:
+        raise InputError(
+            f"labels of type {y.dtype} that are 0 or 1 were given; expected class indices (N,), y.long().flatten(); to"
+            " predict them as values give task=tl.Task.noise(shape, 1, kind='regression')"
+        )
     if tokens and y.ndim == 2 and not y.is_floating_point() and y.shape != x.shape:
         raise InputError(
             f"labels of shape {shape} were given for tokens of shape {tuple(x.shape)}: sequences to sequences of"
