@@ -128,14 +128,13 @@ class Flow(TorchFunctionMode):
     ) -> Any:
         if name_of(func) in _QUESTIONS:
             return func(*args, **(kwargs or {}))
-        given = self._given(args, kwargs)
+        with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
+            given = self._given(args, kwargs)
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor):
-            self._made(func, args, kwargs or {}, given, [result])
-        elif isinstance(result, (tuple, list)) and type(result) is not torch.Size:
-            self._made(
-                func, args, kwargs or {}, given, [each for each in tree_leaves(result) if isinstance(each, Tensor)]
-            )
+        if isinstance(result, (Tensor, tuple, list)):
+            with torch._C.DisableTorchFunction():
+                made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+                self._made(func, args, kwargs or {}, given, made)
         return result
 
     # --- axes ---------------------------------------------------------------------------------------------------
