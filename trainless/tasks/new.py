@@ -12,7 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import require_finite
-from trainless.tasks.reading import Layout, channels_first
+from trainless.tasks.reading import ChannelLayout, channels_first
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -59,7 +59,7 @@ def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
         raise InputError(f"inputs are of type {x.dtype}; expected integers or floats")
     for place in (channels, "first", "none", "last"):
         if place and (place != "none" or shape[0] == 1) and x.shape[1:] == _stored(shape, place):
-            return channels_first(x, Layout(len(shape) - 1, place))
+            return channels_first(x, ChannelLayout(len(shape) - 1, place))
     wanted = ", ".join(map(str, shape))
     raise InputError(f"inputs of shape {x.shape} were given; expected (N, {wanted}), or with the channels last")
 
@@ -159,7 +159,7 @@ def _placed(x: Array, source: InputFormat, shape: tuple[int, ...], path: Path) -
     stored = _stored(shape, source.channels)
     if x.shape[1:] != stored:
         raise InputError(f"{path.name} has samples of {_by(x.shape[1:])}; the training data had {_by(stored)}")
-    return channels_first(x, Layout(len(shape) - 1, source.channels or "none"))
+    return channels_first(x, ChannelLayout(len(shape) - 1, source.channels or "none"))
 
 
 def _stored(shape: tuple[int, ...], channels: str) -> tuple[int, ...]:

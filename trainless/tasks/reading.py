@@ -80,7 +80,7 @@ def parse_size(size: int | str | tuple[int, ...], dims: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChannelLayout:
     """Number of spatial dimensions and where the channel axis is: ``"first"``, ``"last"`` or ``"none"``."""
 
     dims: int
@@ -88,14 +88,14 @@ class Layout:
     note: str = ""
 
 
-def detect(sample: tuple[int, ...], reading: Reading) -> Layout:
+def detect(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
     """Read the shape of one sample: signals, images or volumes, and the place of their channels.
 
     Example:
         >>> detect((28, 28, 3), Reading())
-        Layout(dims=2, channels='last', note='')
+        ChannelLayout(dims=2, channels='last', note='')
         >>> detect((28, 28, 28), Reading())
-        Layout(dims=3, channels='none', note='')
+        ChannelLayout(dims=3, channels='none', note='')
         >>> detect((28, 28, 28), Reading(channels="first")).dims
         2
     """
@@ -107,20 +107,20 @@ def detect(sample: tuple[int, ...], reading: Reading) -> Layout:
     if reading.channels or reading.dims:
         return _forced(sample, reading)
     if len(sample) == 1:
-        return Layout(1, "none")
+        return ChannelLayout(1, "none")
     if len(sample) == 4:
-        return Layout(3, _end(sample))
+        return ChannelLayout(3, _end(sample))
     return _plane(sample) if len(sample) == 2 else _solid(sample)
 
 
-def channels_first(x: Array, layout: Layout) -> Array:
+def channels_first(x: Array, layout: ChannelLayout) -> Array:
     """A view of shape ``(N, C, *spatial)``."""
     if layout.channels == "none":
         return x[:, np.newaxis]
     return np.moveaxis(x, -1, 1) if layout.channels == "last" else x
 
 
-def _forced(sample: tuple[int, ...], reading: Reading) -> Layout:
+def _forced(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
     extra = len(sample) - reading.dims if reading.dims else int(reading.channels != "none")
     channels = reading.channels or ("none" if extra == 0 else _end(sample))
     dims = len(sample) - extra
@@ -129,24 +129,24 @@ def _forced(sample: tuple[int, ...], reading: Reading) -> Layout:
             f"one sample has shape {sample}, which does not fit dims={reading.dims or 'any'} and"
             f" channels={reading.channels or 'any'!s}: leave one of them out"
         )
-    return Layout(dims, channels)
+    return ChannelLayout(dims, channels)
 
 
 def _end(sample: tuple[int, ...]) -> str:
     return "first" if sample[0] <= sample[-1] else "last"
 
 
-def _plane(sample: tuple[int, ...]) -> Layout:
+def _plane(sample: tuple[int, ...]) -> ChannelLayout:
     few, many = sorted(sample)
     if few > LEADS or many < LONGER * few:
-        return Layout(2, "none")
+        return ChannelLayout(2, "none")
     note = f"samples of {sample[0]}×{sample[1]} were read as signals with {few} channels; dims=2 reads them as images"
-    return Layout(1, _end(sample), note if few > 1 else "")
+    return ChannelLayout(1, _end(sample), note if few > 1 else "")
 
 
-def _solid(sample: tuple[int, ...]) -> Layout:
+def _solid(sample: tuple[int, ...]) -> ChannelLayout:
     if min(sample[0], sample[-1]) <= COLOURS:
-        return Layout(2, _end(sample))
+        return ChannelLayout(2, _end(sample))
     shape = "×".join(map(str, sample))
     note = f"samples of {shape} were read as volumes; channels='first' or 'last' reads them as images"
-    return Layout(3, "none", note if max(sample) > 2 * min(sample) else "")
+    return ChannelLayout(3, "none", note if max(sample) > 2 * min(sample) else "")
