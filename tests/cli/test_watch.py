@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer, trainless
+from tests.commands import Command
 from tests.runs.test_reader import held
 from tests.ui.made import EVALUATIONS, hostile, leaderboard, searched
 
@@ -89,19 +88,19 @@ def test_what_cannot_be_watched_or_shown(tmp_path: Path, trainless: Call) -> Non
 
 @pytest.mark.slow
 def test_the_command_serves_warns_and_ends(run: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trainless", "ui", str(tmp_path), "--port", "0", "--host", "0.0.0.0"]  # noqa: S104
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    server = Command(["ui", str(tmp_path), "--port", "0", "--host", "0.0.0.0"], tmp_path)  # noqa: S104
     try:
-        assert server.stdout is not None
-        port = server.stdout.readline().rpartition(":")[2].partition("/")[0]
+        while "\n" not in server.out:
+            assert server.poll() is None, server.err
+            time.sleep(0.02)
+        port = server.out.partition("\n")[0].rpartition(":")[2].partition("/")[0]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=30) as answer:
             assert json.loads(answer.read())["runs"][0]["id"] == "run"
-        server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=20)
+        server.send(signal.SIGINT)
+        assert server.wait(20) == 0
     finally:
         server.kill()
-        server.communicate()
-    assert server.returncode == 0
+    said = server.err
     assert "warning: 0.0.0.0 is not this machine's own address" in said
     assert "Traceback" not in said
 

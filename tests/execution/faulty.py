@@ -25,7 +25,8 @@ from trainless.spaces.nb201 import NasBench201
 
 EVALUATIONS = 20
 SPACE = NasBench201(2, 1)
-SPACE.canonical((0,) * 6)  # so that processes forked from one that has imported this need not find the twins again
+if "pytest" not in sys.modules:
+    SPACE.canonical((0,) * 6)  # in the fork server, so that processes forked from it need not find the twins again
 SEARCHERS: dict[str, dict[str, Any]] = {"evolution": {"population": 6, "tournament": 3}, "nsga2": {"population": 6}}
 PROXY = """
 import ctypes, os, time

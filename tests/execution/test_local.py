@@ -99,7 +99,10 @@ def test_an_answer_for_another_job_is_refused_and_said(caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("timeout", "reason"), [(2.0, "it took longer than 2 s"), (None, "it closed its worker's connection, 2 times")]
 )
-def test_a_job_that_closes_all_descriptors_is_ended(timeout: float | None, reason: str) -> None:
+def test_a_job_that_closes_all_descriptors_is_ended(
+    timeout: float | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainless.execution.local.FAREWELL_SECONDS", 2 * (timeout or 0.25))
     executor, start = Processes(Hostile(), Engine(workers=2, timeout=timeout)), time.monotonic()
     try:
         workers = set(executor.pids)

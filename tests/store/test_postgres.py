@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.commands import Command
 from tests.postgres import Server
 from trainless.core.errors import InputError
 from trainless.core.task import Task
@@ -196,14 +196,10 @@ def test_two_sweeps_of_the_same_compute_each_candidate_once(database: str, tmp_p
         "        file.write(f'{value!r}\\n')\n"
         "    return value\n"
     )
-    command = [sys.executable, "-m", "trainless", *SWEEP.split(), f"{tmp_path}/counted.py:counted", "--store", database]
-    sweeps = [
-        subprocess.Popen([*command, "--out", str(tmp_path / name)], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        for name in ("one", "other")
-    ]
+    command = [*SWEEP.split(), f"{tmp_path}/counted.py:counted", "--store", database]
+    sweeps = [Command([*command, "--out", name], tmp_path) for name in ("one", "other")]
     for sweep in sweeps:
-        _, said = sweep.communicate(timeout=120)
-        assert sweep.returncode == 0, said
+        assert sweep.wait() == 0, sweep.err
     with store_at(database) as store:
         rows = list(store.rows())
     assert len({row.key.arch for row in rows}) == len(rows) == 24

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.browser import Visit
+from tests.commands import Command
 from tests.ui.made import HOSTILE, hostile, leaderboard, searched, site
 
 EVALUATIONS = 40
@@ -28,16 +26,15 @@ def slow(p):
 """
 
 
-def started(out: Path, seed: int) -> subprocess.Popen[bytes]:
+def started(out: Path, seed: int) -> Command:
     """A real search in another process, on real data, slow enough to be watched on any machine."""
     slow = out.with_name("slow.py")
     slow.write_text(SLOW, encoding="utf-8")
-    command = [sys.executable, "-m", "trainless", "search", "digits", "--space", "nb201"]
+    command = ["search", "digits", "--space", "nb201"]
     command += ["--space-args", "channels=4,cells=1", "--searcher", "evolution", "--searcher-args", "population=6"]
     command += ["--proxies", f"snip,synflow,{slow}:slow", "--evaluations", str(EVALUATIONS), "--batch", "16"]
     command += ["--seed", str(seed), "--out", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    return Command(command, out.parent)
 
 
 @pytest.mark.slow
