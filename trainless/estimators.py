@@ -157,7 +157,8 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The most probable class of each sample."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        chosen = self.predict_proba(X).argmax(1)  # first: says so where nothing was fitted
+        return np.asarray(self.classes_[chosen])
 
     def predict_set(self, X: Any) -> Mask:  # noqa: N803
         """Which classes, in the order of ``classes_``, are in the conformal set of each sample."""
