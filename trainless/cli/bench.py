@@ -46,8 +46,7 @@ def sweep(
 
     if settings.engine == "local" and settings.device == "cpu":
         prepare("trainless.runs.sweep_work")  # workers import torch while this process does
-    from trainless.cli.progress import tell_interrupted
-    from trainless.core.progress import Bars
+    from trainless.core.progress import Bars, tell_interrupted
     from trainless.runs.sweep import sweep as run
     from trainless.runs.sweep import to_store
     from trainless.store import open_store

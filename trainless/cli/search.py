@@ -46,8 +46,7 @@ def search(
         prepare("trainless.scoring.measures")  # workers import torch while this process does
     from dataclasses import replace
 
-    from trainless.cli.progress import tell_interrupted
-    from trainless.core.progress import Bars
+    from trainless.core.progress import Bars, tell_interrupted
     from trainless.execution.limits import keep_warm
     from trainless.runs.search import search as run_search
     from trainless.spaces import open_space

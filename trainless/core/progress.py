@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections import deque
@@ -171,3 +172,9 @@ def on_a_terminal() -> bool:
 
     console = Console(stderr=True)
     return console.is_terminal or console.is_jupyter
+
+
+def tell_interrupted() -> None:
+    """Say what the first Ctrl-C does."""
+    sys.stderr.write("finishing what is in flight; Ctrl-C again stops at once\n")
+    sys.stderr.flush()
