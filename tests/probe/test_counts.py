@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -98,6 +100,50 @@ class OwnAttention(nn.Module):
 @pytest.mark.parametrize("how", ["fused", "operator", "functions"])
 def test_own_attention(how: str) -> None:
     assert count(OwnAttention(how), (5, 8)).flops == 2 * 5 * 5 * 8
+
+
+PRODUCTS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
+    "one operand": (lambda x: torch.einsum("btc->bct", x), 0),
+    "entry by entry": (lambda x: torch.einsum("btc,btc->btc", x, x), 0),
+    "scores": (lambda x: torch.einsum("bic,bjc->bij", x, x), 5 * 5 * 8),
+    "heads": (lambda x: torch.einsum("bihd,bjhd->bhij", *[x.unflatten(2, (2, 4))] * 2), 2 * 5 * 5 * 4),
+    "any batch": (lambda x: torch.einsum("...ic,...jc->...ij", x, x), 5 * 5 * 8),
+    "three": (lambda x: torch.einsum("bic,bjc,bjd->bid", x, x, x), 5 * 5 * 8 * 2),
+    "sums first": (lambda x: torch.einsum("bic,bjd->bij", x, x).sum(0), 0),
+    "tensordot": (lambda x: torch.tensordot(x, x, dims=([2], [2])), 5 * 5 * 8),
+    "inner": (lambda x: torch.inner(x[0], x[0]), 5 * 5 * 8),
+    "baddbmm": (lambda x: torch.baddbmm(x @ x.mT, x, x.mT), 2 * 5 * 5 * 8),
+    "addbmm": (lambda x: torch.addbmm(x[0] @ x[0].T, x, x.mT), 2 * 5 * 5 * 8),
+    "addmm": (lambda x: torch.addmm(x[0], x[0], torch.zeros(8, 8, device=x.device)), 5 * 8 * 8),
+    "matrix and vector": (lambda x: torch.mv(x[0], x[0, 0]) + x[0].mv(x[0, 0]), 2 * 5 * 8),
+    "vectors": (lambda x: torch.dot(x[0, 0], x[0, 0]) + x[0, 0] @ x[0, 0], 2 * 8),
+    "from the right": (lambda x: x.__rmatmul__(torch.zeros(1, 3, 5, device=x.device)), 3 * 5 * 8),
+    "several": (lambda x: torch.linalg.multi_dot([x[0], x[0].T, x[0]]), 2 * 5 * 5 * 8),
+    "more keys than queries": (lambda x: F.scaled_dot_product_attention(x[:, :2], x, x[..., :3]), 2 * 5 * (8 + 3)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_in_every_notation(name: str) -> None:
+    """By hand: one sample of five tokens and eight channels."""
+
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return PRODUCTS[name][0](x)
+
+    assert count(Net(), (5, 8)).flops == PRODUCTS[name][1]
+
+
+def test_bilinear_layers() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Bilinear(8, 8, 3, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x, x)
+
+    assert count(Net(), (5, 8)) == Counts(192, 5 * 192, 1)
 
 
 def test_what_costs_nothing() -> None:

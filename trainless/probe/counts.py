@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -91,6 +92,11 @@ class Counter(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func in _COMPOSED:
+            with _Products() as products:
+                result = func(*args, **kwargs)
+            self.macs += products.macs
+            return result
         result = func(*args, **kwargs)
         if func in _COST:
             self.macs += _COST[func](result, *args, **kwargs)
@@ -101,6 +107,32 @@ class Counter(TorchFunctionMode):
         x = args[0] if args else kwargs["input"]
         steps = math.prod((x.data if isinstance(x, PackedSequence) else x).shape[:-1])
         self.macs += steps * sum(tensor.numel() for tensor in module.parameters(recurse=False) if tensor.ndim == 2)
+
+
+class _Products(TorchDispatchMode):
+    """Adds up the matrix products that a function comes down to, whatever its notation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.macs = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        place = _OPERANDS.get(func.overloadpacket)
+        if place is not None:
+            left, right = args[place : place + 2]
+            batch = math.prod(left.shape[:-2]) if func.overloadpacket is torch.ops.aten.addbmm else 1
+            self.macs += batch * (1 if left.ndim == right.ndim == 1 else result.numel()) * left.shape[-1]
+        return result
+
+
+_ATEN = torch.ops.aten
+_OPERANDS = {  # where the two factors stand
+    **dict.fromkeys((_ATEN.mm, _ATEN.bmm, _ATEN.mv, _ATEN.dot, _ATEN.vdot), 0),
+    **dict.fromkeys((_ATEN.addmm, _ATEN.baddbmm, _ATEN.addmv, _ATEN.addbmm), 1),
+}
 
 
 # parameters are called as PyTorch calls them, because they may be given by name
@@ -125,9 +157,9 @@ def _product(result: Tensor, input: Tensor, *args: Any, **kwargs: Any) -> int:  
     return result.numel() * input.shape[-1]
 
 
-def _added(result: Tensor, input: Tensor, mat1: Tensor, *args: Any, **kwargs: Any) -> int:  # noqa: A002
-    """Matrix products that are added to something."""
-    return result.numel() * mat1.shape[-1]
+def _bilinear(result: Tensor, input1: Tensor, input2: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> int:
+    """Bilinear layers: each output number takes a matrix of products of two inputs."""
+    return result.numel() * math.prod(weight.shape[1:])
 
 
 def _multihead(
@@ -146,10 +178,22 @@ _COST: dict[Callable[..., Any], Callable[..., int]] = {
     **dict.fromkeys(
         (torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm), _product
     ),
-    **dict.fromkeys((torch.addmm, Tensor.addmm), _added),
+    F.bilinear: _bilinear,
     F.scaled_dot_product_attention: _attention,
     F.multi_head_attention_forward: _multihead,
 }
+
+_COMPOSED: frozenset[Any] = frozenset(
+    (
+        *(torch.einsum, torch.tensordot, torch.chain_matmul, torch.linalg.multi_dot, torch.linalg.matmul),
+        *(Tensor.__rmatmul__, torch.vdot, Tensor.vdot),
+        *(
+            getattr(place, name)
+            for place in (torch, Tensor)
+            for name in ("addmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "inner")
+        ),
+    )
+)
 
 _DEEPENS: dict[Callable[..., Any], int] = {
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d, F.linear), 1),
