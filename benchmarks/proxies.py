@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.cost import WIDTHS, by_width, width_table
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.task import Task
@@ -358,6 +359,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "costs": {**held, **{title: asdict(cost) for title, cost in costs.items()}},
         }
         chosen.output.parent.mkdir(parents=True, exist_ok=True)
+        chosen.output.write_text(json.dumps(results, indent=1) + "\n")
+    if not chosen.measures:
+        torch.set_num_threads(1)
+        results["widths"] = by_width((64, 256, 1024) if chosen.quick else WIDTHS, 16, torch.device("cpu"))
+        print(f"FBE of what looks at blocks, by width, batch 16:\n{width_table(results['widths'])}")
         chosen.output.write_text(json.dumps(results, indent=1) + "\n")
     return int(any(cost["error"] for one in results["networks"].values() for cost in one["costs"].values()))
 

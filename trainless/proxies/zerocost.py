@@ -31,7 +31,7 @@ def params(p: Probe) -> float:
     return float(sum(tensor.numel() for tensor in p.weights.values()))
 
 
-@proxy(higher_is_better=True, data=False, paper="baseline", aspect="size")
+@proxy(higher_is_better=True, data=False, paper="baseline", aspect="size", version=2)
 def flops(p: Probe) -> float:
     """Multiply–accumulates for one sample: convolutions, linear layers, attention and recurrent cells.
 

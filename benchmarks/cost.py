@@ -1,0 +1,186 @@
+"""What scoring real networks costs in forward-backward equivalents (FBE), on a processor or a GPU, and by width.
+
+    python benchmarks/cost.py                                # every network at batch 16 and 64, and the widths
+    python benchmarks/cost.py --device cuda --output cost-gpu.json
+    python benchmarks/cost.py --quick                        # batch 16, the small networks, two widths
+
+The unit is one plain forward and backward pass of the same network on the same batch. Every measure runs on a fresh
+probe in turn with the unit: processor time on a processor (one thread), wall time between two synchronisations on a
+GPU; the least of the repetitions of each, after one that warms up. Needs torch, numpy and scipy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.networks import ViT, convnext, mobilenet, plain, resnet50
+from trainless.core.errors import Unscorable
+from trainless.core.target import Target
+from trainless.probe.probe import Probe
+from trainless.proxies import registry
+from trainless.rankings import registry as rankings
+
+NETWORKS: dict[str, tuple[int, Callable[[], nn.Module]]] = {
+    "macro": (32, partial(mobilenet, small=True)),
+    "mobilenetv2": (128, mobilenet),
+    "vit-s": (128, partial(ViT, 128)),
+    "convnext-t": (128, convnext),
+    "resnet50": (128, resnet50),
+}
+"""The side of the images, and how the network is built."""
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048)
+BLOCK_MEASURES = ("meco", "expressivity", "progressivity", "trainability", "isometry", "block_meco", "feature_rank")
+GOALS = {"suite without grasp": 9.0, "meco": 0.5, "ranking trainless": 3.0}
+ANY = 3.0  # FBE that no proxy goes above
+
+
+def measures(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What is measured, by name: each proxy alone, all but GraSP together, the ranking."""
+    every = tuple(names)
+    groups = {"suite without grasp": tuple(name for name in every if name != "grasp")}
+    groups["ranking trainless"] = tuple(rankings["trainless"].proxies)
+    return {**{name: (name,) for name in every}, **groups}
+
+
+def seconds(compute: Callable[[], object], device: torch.device) -> float:
+    """The time that a computation takes."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        compute()
+        torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+    start = time.process_time()
+    compute()
+    return time.process_time() - start
+
+
+def unit(net: nn.Module, x: Tensor) -> None:
+    """One plain forward and backward pass."""
+    torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
+
+
+def scored(net: nn.Module, x: Tensor, y: Tensor, names: Sequence[str], failed: dict[str, str]) -> None:
+    """Score on a fresh probe; note the reasons of what has no score."""
+    p = Probe.of(net, (x, y), Target("multiclass", 10))
+    for name in names:
+        try:
+            registry[name](p)
+        except Unscorable as error:
+            failed[name] = str(error)
+
+
+def costs(
+    net: nn.Module, x: Tensor, y: Tensor, wanted: dict[str, tuple[str, ...]], repeats: int
+) -> dict[str, dict[str, Any]]:
+    """The FBE of each measure, in turn with the unit."""
+    unit(net, x)
+    units = [seconds(partial(unit, net, x), x.device)]
+    found: dict[str, dict[str, Any]] = {}
+    for title, names in wanted.items():
+        failed: dict[str, str] = {}
+        compute = partial(scored, net, x, y, names, failed)
+        if x.is_cuda:
+            compute()  # warms up
+        own = []
+        for _ in range(repeats):
+            own.append(seconds(compute, x.device))
+            units.append(seconds(partial(unit, net, x), x.device))
+        found[title] = {"seconds": min(own), "failed": failed}
+    least = min(units)
+    for one in found.values():
+        one["fbe"] = one["seconds"] / least
+    return {"unit": {"seconds": least, "fbe": 1.0, "failed": {}}, **found}
+
+
+def batch(samples: int, side: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Noise and labels."""
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(samples, 3, side, side, generator=source)
+    return x.to(device), torch.randint(10, (samples,), generator=source).to(device)
+
+
+def by_width(
+    widths: Sequence[int], samples: int, device: torch.device, repeats: int = 1
+) -> dict[int, dict[str, float]]:
+    """The FBE of the measures that look at blocks, by the network's width: four blocks on images of 8 × 8."""
+    table = {}
+    for width in widths:
+        torch.manual_seed(0)
+        net, (x, y) = plain(width).to(device), batch(samples, 8, device)
+        wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in BLOCK_MEASURES}
+        found = costs(net, x, y, {**wanted, "together": BLOCK_MEASURES}, 1)
+        table[width] = {title: one["fbe"] for title, one in found.items() if title != "unit"}
+    return table
+
+
+def width_table(table: dict[int, dict[str, float]]) -> str:
+    """The table as text, one row per width."""
+    titles = list(next(iter(table.values())))
+    rows = [f"  {'width':>6}" + "".join(f"{title:>15}" for title in titles)]
+    rows += [f"  {width:>6}" + "".join(f"{row[title]:>15.2f}" for title in titles) for width, row in table.items()]
+    return "\n".join(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write; 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="batch 16, the smallest network, two widths")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--batches", type=int, nargs="+")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, metavar="NAME")
+    parser.add_argument("--measures", nargs="+", metavar="NAME", help="proxies, alone; all, and groups, by default")
+    parser.add_argument("--widths", type=int, nargs="*")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--output", type=Path)
+    chosen = parser.parse_args(arguments)
+    if chosen.device.type == "cpu":
+        torch.set_num_threads(1)
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    names = [name for name in registry.names() if registry[name].fn.__module__.startswith("trainless.")]
+    wanted = {name: (name,) for name in chosen.measures} if chosen.measures else measures(names)
+    results: dict[str, Any] = {"torch": torch.__version__, "device": _device(chosen.device), "networks": {}}
+    missed = []
+    for name in chosen.networks or (["macro"] if chosen.quick else NETWORKS):
+        side, build = NETWORKS[name]
+        for samples in chosen.batches or ([16] if chosen.quick else [16, 64]):
+            torch.manual_seed(0)
+            net, (x, y) = build().to(chosen.device), batch(samples, side, chosen.device)
+            found = results["networks"][f"{name} × {samples}"] = costs(net, x, y, wanted, chosen.repeats)
+            print(f"{name}, batch {samples}: unit {1000 * found['unit']['seconds']:.1f} ms")
+            for title, one in found.items():
+                over = one["fbe"] > GOALS.get(title, ANY) and title != "grasp"
+                missed += [f"{name} × {samples}: {title} {one['fbe']:.2f}"] if over else []
+                note = "  over the goal" if over else ""
+                print(f"  {title:<24}{one['fbe']:8.2f}{note}{''.join(f'  ({why})' for why in one['failed'].values())}")
+            sys.stdout.flush()
+    widths = chosen.widths if chosen.widths is not None else ((64, 256) if chosen.quick else WIDTHS)
+    if widths:
+        results["widths"] = by_width(widths, 16, chosen.device)
+        print(f"FBE by width, batch 16:\n{width_table(results['widths'])}")
+    print("over the goal: " + ("; ".join(missed) or "nothing"))
+    if chosen.output:
+        chosen.output.write_text(json.dumps(results, indent=1) + "\n")
+    return int(bool(missed))
+
+
+def _device(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "processor, one thread"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
