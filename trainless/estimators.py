@@ -118,6 +118,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def predict_uncertainty(self, X: Any) -> dict[str, Array]:  # noqa: N803
         """The uncertainty of each sample.
 
+        Args:
+            X: The inputs.
+
         Returns:
             ``variance`` across members; for classes ``total``, ``aleatoric`` and ``epistemic`` entropy in nats and
             whether to ``refer`` to a person; ``like_training``, a p-value that is small for inputs unlike the training

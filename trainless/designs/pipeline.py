@@ -56,7 +56,13 @@ DEFAULTS = DesignSettings()
 
 @dataclass(frozen=True, eq=False)
 class Designed:
-    """A finished design: its folder, the ensemble with its promises, and what ``summary.json`` says."""
+    """A finished design.
+
+    Args:
+        folder: Where everything is.
+        predictor: The ensemble with its promises.
+        summary: What ``summary.json`` says.
+    """
 
     folder: Path
     predictor: Predictor
@@ -124,7 +130,12 @@ def design(
 
 
 def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
-    """Open a finished design; ``chosen`` is its space, where it is not a registered one."""
+    """Open a finished design.
+
+    Args:
+        folder: The run folder.
+        chosen: The space, where it is not a registered one.
+    """
     path = Path(folder)
     return Designed(path, load_predictor(path, chosen), read_document(path / SUMMARY))
 
