@@ -1,7 +1,7 @@
 """Networks of libraries by name, with random weights: ``timm:resnet*``, ``hf:bert@config``, ``monai:DenseNet121``.
 
 A library of one's own is added by a subclass of :class:`NetworkLibrary` and an entry point of the group
-``trainless.networks``.
+``trainless.networks`` that names an instance of it.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
         raise
     except (Exception, SystemExit) as error:
         shape = ", ".join(map(str, x.shape[1:]))
-        remedy = "give the inputs that it takes, by --task or --input"
+        remedy = "give the inputs that it takes, by batch=, task= or inputs= (--task or --input)"
         if any(word in str(error) for word in SEVERAL):
             remedy = (
                 "networks of several inputs (sequences to sequences, pairs) are not scored; wrap it in a module that"
