@@ -123,7 +123,7 @@ class Standardised:
     """One application of a batch norm: ``output = weight · x̂ + bias``."""
 
     weight: str
-    bias: str
+    bias: str | None
     x: Tensor
     output: Tensor
 

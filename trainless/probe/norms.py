@@ -3,9 +3,14 @@
 Batch norm makes "the gradient of one sample" ambiguous, so its mode is always explicit:
 
 - ``batch``: the batch is normalised together, as in training;
-- ``isolated``: every sample is normalised alone, as if it were a batch of one;
+- ``isolated``: every sample is normalised alone, as if it were a batch of one. Where a norm sees a single value per
+  channel and sample (vectors, maps of 1 × 1) that is impossible: there the batch's mean and variance are taken, as
+  constants, so that no gradient passes from one sample to another;
 - ``fresh``: by the running statistics of an untrained network, mean 0 and variance 1;
 - ``off``: nothing is normalised; layer, group and instance norms are left out too.
+
+The forward of PyTorch's own norm modules is replaced, because it is known. Any other module runs its own code, and the
+norm functions that it calls are met where they are called. Dropout functions give back their input.
 """
 
 from __future__ import annotations
@@ -14,17 +19,18 @@ import fnmatch
 import functools
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
-from trainless.probe.layers import modules
+from trainless.probe.layers import modules, removed_after
 from trainless.probe.second_order import batch_norm
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
@@ -33,28 +39,18 @@ Rule: TypeAlias = Norm | Literal["elementary", "twice"]
 ``twice`` in one whose second derivative costs little."""
 
 SAMPLE_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
-Observer: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
-
-
-def _standardised(mode: Rule, module: _BatchNorm, x: Tensor) -> Tensor:
-    """The input with mean 0 and variance 1 by the statistics of the mode, before scale and bias."""
-    if mode == "fresh":
-        return x * (1 / math.sqrt(1 + module.eps))
-    if mode == "batch":
-        return F.batch_norm(x, None, None, None, None, True, 0.0, module.eps)
-    if mode == "elementary":
-        axes = [0, *range(2, x.ndim)]
-        centred = x - x.mean(axes, keepdim=True)
-        return centred * torch.rsqrt(centred.square().mean(axes, keepdim=True) + module.eps)
-    if x.ndim == 2 or x[0, 0].numel() == 1:
-        raise Unscorable(
-            "batch norm sees one value per channel and sample here: a sample cannot be normalised on its own"
-        )
-    if not x.is_cuda:
-        # a third to an eighth of batch norm's time on a processor, but slow for channels last
-        return F.group_norm(x.contiguous(), x.shape[1], None, None, module.eps)
-    flat = x.reshape(1, -1, *x.shape[2:])
-    return F.batch_norm(flat, None, None, None, None, True, 0.0, module.eps).view(x.shape)
+Observer: TypeAlias = Callable[[Tensor | None, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+"""Called with a batch norm's scale, bias, input, standardised input and output; returns what goes on."""
+Statistics: TypeAlias = list[tuple[Tensor, Tensor]]
+"""Mean and variance over the batch at each norm that sees a single value per channel and sample, in order."""
+_FAR = 8  # steps of a graph within which what comes of parameters alone shows it
+_KNOWN: dict[type, Callable[..., Any]] = {
+    kind: kind.forward
+    for kind in (
+        *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm),
+        *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+    )
+}
 
 
 def channel_variances(x: Tensor) -> Tensor:
@@ -71,34 +67,189 @@ def channel_variances(x: Tensor) -> Tensor:
     return squares / count
 
 
-def _apply(mode: Rule, observe: Observer | None, module: _BatchNorm, x: Tensor) -> Tensor:
-    if mode == "off":
-        return x
-    if mode in ("batch", "twice") and x.numel() == x.shape[1]:
-        raise Unscorable("batch norm sees a single value per channel here: this batch is too small to be normalised")
-    if mode == "batch" and observe is None:
-        return F.batch_norm(x, None, None, module.weight, module.bias, True, 0.0, module.eps)
-    if mode == "twice":
-        return batch_norm(x, module.weight, module.bias, module.eps)
-    standard = _standardised(mode, module, x)
-    if module.weight is None or _trivial(module):
-        result = standard
-    else:
-        shape = (1, -1, *[1] * (x.ndim - 2))
-        result = module.bias.view(shape).addcmul(standard, module.weight.view(shape))
-    return result if observe is None else observe(module, x, standard, result)
-
-
-def _trivial(module: _BatchNorm) -> bool:
+def _trivial(weight: Tensor, bias: Tensor | None) -> bool:
     """Whether scale and bias change nothing, as at initialisation; then they need not be applied."""
-    weight: Tensor = module.weight
     ones, zeros = _constants(len(weight), weight.dtype, weight.device)
-    return torch.equal(weight, ones) and torch.equal(module.bias, zeros)
+    return torch.equal(weight, ones) and (bias is None or torch.equal(bias, zeros))
 
 
 @functools.lru_cache(maxsize=64)
 def _constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.ones(count, dtype=dtype, device=device), torch.zeros(count, dtype=dtype, device=device)
+
+
+def is_known(module: nn.Module) -> bool:
+    """Whether a module is exactly one of PyTorch's norms: no subclass, and neither it nor its class is patched.
+
+    Example:
+        >>> is_known(nn.BatchNorm2d(3)), is_known(type("Mine", (nn.BatchNorm2d,), {})(3))
+        (True, False)
+    """
+    own = _KNOWN.get(type(module))
+    return own is not None and "forward" not in vars(module) and type(module).forward is own
+
+
+def has_statistics(module: nn.Module) -> bool:
+    """Whether a module is a norm of batches, whoever wrote it: it keeps running statistics."""
+    return isinstance(module, _BatchNorm) or {"running_mean", "running_var"} <= module._buffers.keys()
+
+
+class NormRules(TorchFunctionMode):
+    """Lets norms behave as told, wherever they are called, and dropouts do nothing.
+
+    Args:
+        net: The network.
+        mode: See the module's text.
+        observe: See ``Observer``.
+        statistics: Those of a whole batch, for a pass of one of its samples.
+    """
+
+    def __init__(
+        self, net: nn.Module, mode: Rule, observe: Observer | None = None, statistics: Statistics | None = None
+    ) -> None:
+        super().__init__()
+        self.net = net
+        self.mode: Rule = mode
+        self.observe = observe
+        self.statistics: Statistics = []
+        self._given = None if statistics is None else iter(statistics)
+        self._busy = False  # what a replaced forward calls is as it should be already
+        self._kept = 0
+        self._own: set[int] | None = None
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        rule = _RULES.get(func)
+        if rule is None or self._busy:
+            return func(*args, **(kwargs or {}))
+        return rule(self, func, *args, **(kwargs or {}))
+
+    def forward(self, mode: Rule, module: _BatchNorm, x: Tensor) -> Tensor:
+        """The forward of one of PyTorch's own batch norms."""
+        self._busy = True
+        try:
+            return self.normalised(mode, x, module.weight, module.bias, module.eps)
+        finally:
+            self._busy = False
+
+    def keep(self, more: int, *_: Any) -> None:
+        """Normalise by the batch from now on, whatever the mode, or no longer: a hook around a module's call."""
+        self._kept += more
+
+    def normalised(self, mode: Rule, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+        """What a batch norm gives in a mode."""
+        observe = self.observe
+        if mode == "off":
+            return x
+        if mode in ("batch", "twice") and x.numel() == x.shape[1]:
+            raise Unscorable(
+                "batch norm sees a single value per channel here: this batch is too small to be normalised"
+            )
+        if mode == "batch" and observe is None:
+            return F.batch_norm(x, None, None, weight, bias, True, 0.0, eps)
+        if mode == "twice":
+            return batch_norm(x, weight, bias, eps)
+        standard = self._standardised(mode, x, eps)
+        if weight is None or _trivial(weight, bias):
+            result = standard
+        else:
+            shape = (1, -1, *[1] * (x.ndim - 2))
+            scale = weight.view(shape)
+            result = standard * scale if bias is None else bias.view(shape).addcmul(standard, scale)
+        return result if observe is None else observe(weight, bias, x, standard, result)
+
+    def _standardised(self, mode: Rule, x: Tensor, eps: float) -> Tensor:
+        """The input with mean 0 and variance 1 by the statistics of the mode, before scale and bias."""
+        if mode == "fresh":
+            return x * (1 / math.sqrt(1 + eps))
+        if mode == "batch":
+            return F.batch_norm(x, None, None, None, None, True, 0.0, eps)
+        if mode == "elementary":
+            axes = [0, *range(2, x.ndim)]
+            centred = x - x.mean(axes, keepdim=True)
+            return centred * torch.rsqrt(centred.square().mean(axes, keepdim=True) + eps)
+        if x.ndim == 2 or x[0, 0].numel() == 1:
+            return F.batch_norm(x, *self._of_the_batch(x), None, None, False, 0.0, eps)
+        if not x.is_cuda:
+            # a third to an eighth of batch norm's time on a processor, but slow for channels last
+            return F.group_norm(x.contiguous(), x.shape[1], None, None, eps)
+        flat = x.reshape(1, -1, *x.shape[2:])
+        return F.batch_norm(flat, None, None, None, None, True, 0.0, eps).view(x.shape)
+
+    def _of_the_batch(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the batch, which samples that are run alone are told."""
+        if self._given is not None:
+            return next(self._given)
+        if len(x) == 1:
+            raise Unscorable("batch norm sees a single value per channel of the only sample: give a larger batch")
+        rows = x.detach().flatten(1)
+        found = rows.mean(0), rows.var(0, correction=0)
+        self.statistics.append(found)
+        return found
+
+    def _batch_norm(
+        self,
+        func: Callable[..., Any],
+        input: Tensor,  # noqa: A002 - torch's own keyword
+        running_mean: Tensor | None = None,
+        running_var: Tensor | None = None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        if self._of_parameters(input):
+            return cast(Tensor, func(input, running_mean, running_var, weight, bias, training, momentum, eps))
+        return self.normalised("batch" if self._kept else self.mode, input, weight, bias, eps)
+
+    def _plain_batch_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
+        """The same by the function whose arguments are in another order."""
+        names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given.pop("cudnn_enabled", None)
+        return self._batch_norm(F.batch_norm, **given)
+
+    def _sample_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args else kwargs["input"]
+        return x if self.mode == "off" and not self._of_parameters(x) else func(*args, **kwargs)
+
+    def _dropout(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return args[0] if args else kwargs["input"]
+
+    def _attention(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+        return func(*args, **({**kwargs, "dropout_p": 0.0} if "dropout_p" in kwargs else kwargs))
+
+    def _of_parameters(self, tensor: Tensor) -> bool:
+        """Whether a tensor comes of parameters alone, such as a kernel that is standardised: that is no norm layer."""
+        if self._own is None:  # within the pass, so that these are the tensors that it works with
+            self._own = {id(held) for _, module in modules(self.net) for held in module._parameters.values()}
+        if tensor.grad_fn is None:
+            base = tensor if tensor._base is None else tensor._base
+            return isinstance(base, nn.Parameter) or not self._own.isdisjoint((id(tensor), id(base)))
+        waiting, seen = [tensor.grad_fn], 0
+        while waiting:
+            node = waiting.pop()
+            seen += 1
+            leaf = getattr(node, "variable", None)
+            if seen > _FAR or (leaf is not None and id(leaf) not in self._own):
+                return False
+            waiting += [after for after, _ in node.next_functions if after is not None]
+        return True
+
+
+_RULES: dict[Callable[..., Any], Callable[..., Any]] = {
+    F.batch_norm: NormRules._batch_norm,
+    torch.batch_norm: NormRules._plain_batch_norm,
+    **dict.fromkeys((F.layer_norm, F.group_norm, F.rms_norm, F.instance_norm), NormRules._sample_norm),
+    **dict.fromkeys((torch.layer_norm, torch.group_norm, torch.rms_norm, torch.instance_norm), NormRules._sample_norm),
+    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout), NormRules._dropout),
+    **dict.fromkeys((F.feature_alpha_dropout, torch.dropout, torch.dropout_, torch.alpha_dropout), NormRules._dropout),
+    **dict.fromkeys((torch.feature_dropout, torch.feature_alpha_dropout, torch.alpha_dropout_), NormRules._dropout),
+    F.scaled_dot_product_attention: NormRules._attention,
+}
 
 
 def _identity(x: Tensor) -> Tensor:
@@ -107,27 +258,38 @@ def _identity(x: Tensor) -> Tensor:
 
 @contextmanager
 def normalised(
-    net: nn.Module, mode: Rule, kept: tuple[str, ...] = (), observe: Observer | None = None
-) -> Iterator[None]:
+    net: nn.Module,
+    mode: Rule,
+    kept: tuple[str, ...] = (),
+    observe: Observer | None = None,
+    statistics: Statistics | None = None,
+) -> Iterator[NormRules]:
     """Let the norm layers of a private network behave as told until the end of the block.
 
     Args:
         net: The network; its norm layers are given back their own behaviour in the end.
         mode: See the module's text.
         kept: Patterns of module names that are normalised by the batch whatever the mode.
-        observe: Called with each batch norm's module, input, standardised input and output; returns what goes on.
+        observe: See ``Observer``.
+        statistics: Those of a whole batch, for a pass of one of its samples.
     """
     changed: list[nn.Module] = []
-    try:
+    rules = NormRules(net, mode, observe, statistics)
+    with ExitStack() as after:
+        after.callback(lambda: [delattr(module, "forward") for module in changed])
         for name, module in modules(net):
-            if isinstance(module, _BatchNorm):
-                own: Rule = "batch" if any(fnmatch.fnmatch(name, pattern) for pattern in kept) else mode
-                module.forward = functools.partial(_apply, own, observe, module)  # type: ignore[method-assign]
+            by_batch = any(fnmatch.fnmatch(name, pattern) for pattern in kept)
+            if not is_known(module):
+                if by_batch:
+                    hooks = module.register_forward_pre_hook(functools.partial(rules.keep, 1))
+                    done = module.register_forward_hook(functools.partial(rules.keep, -1), always_call=True)
+                    after.enter_context(removed_after((hooks, done)))
+            elif isinstance(module, _BatchNorm):
+                own: Rule = "batch" if by_batch else mode
+                module.forward = functools.partial(rules.forward, own, module)  # type: ignore[method-assign]
                 changed.append(module)
-            elif mode == "off" and isinstance(module, SAMPLE_NORMS):
+            elif mode == "off":
                 module.forward = _identity  # type: ignore[method-assign]
                 changed.append(module)
-        yield
-    finally:
-        for module in changed:
-            del module.forward
+        after.enter_context(rules)
+        yield rules

@@ -234,7 +234,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
 
     def on_norm(norm: Standardised, g: Tensor) -> None:
         hand_on = consume if uses[norm.weight] == 1 else keep
-        hand_on(norm.weight, torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2)))
+        hand_on(norm.weight, torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2)) if g.ndim > 2 else g * norm.x)
 
     def on_lookup(lookup: EmbeddingLookup, g: Tensor) -> None:
         keep(lookup.weight, table_rows(lookup, g))
@@ -271,7 +271,8 @@ def each_alone(p: Probe) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
     """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights."""
     for index in range(len(p.x)):
         weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
-        with quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), torch.enable_grad():
+        norms = normalised(p.net, p.norm, p.kept_norms, statistics=trace(p).statistics)
+        with quiet_randomness(p), norms, torch.enable_grad():
             outputs = run(p.net, weights, p.x[index : index + 1].contiguous())
         yield outputs, weights
 

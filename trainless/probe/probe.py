@@ -16,7 +16,7 @@ from trainless.core.errors import Unscorable
 from trainless.core.seeds import generator, seeded
 from trainless.core.target import Target
 from trainless.probe.layout import MemoryLayout
-from trainless.probe.norms import Norm
+from trainless.probe.norms import Norm, has_statistics
 from trainless.probe.points import Inputs, Own, RealData, Weights, in_precision_of
 
 P = ParamSpec("P")
@@ -161,13 +161,14 @@ def private_copy(net: nn.Module) -> nn.Module:
 
 
 def _quietened(structure: nn.Module) -> nn.Module:
-    structure.train()
+    """The network in evaluation mode, whatever its author switches by it, but for norms, which see the batch."""
+    structure.eval()
     for module in structure.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            module.eval()
-        elif isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
-            module.dropout = 0.0
-        if "inplace" in vars(module):
+        if has_statistics(module):
+            module.training = True
+        elif isinstance(module, nn.RNNBase):  # a GPU differentiates them in training mode only
+            module.training, module.dropout = True, 0.0
+        if vars(module).get("inplace") is True:
             vars(module)["inplace"] = False
     return structure
 

@@ -27,7 +27,7 @@ from trainless.probe.layers import (
     tied,
 )
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
-from trainless.probe.norms import normalised
+from trainless.probe.norms import Statistics, is_known, normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
@@ -67,6 +67,7 @@ class ForwardPass:
     activations: list[Activation] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
     lookups: list[EmbeddingLookup] = field(default_factory=list)
+    statistics: Statistics = field(default_factory=list)
     stream: Stream | None = None
 
 
@@ -96,11 +97,11 @@ def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass,
     observe = recorder.norm if p.norm != "batch" else None
     norms = normalised(p.net, p.norm, p.kept_norms, observe)
     flow = Flow(x, weights, careful) if not wanted else None
-    with removed_after(hooks), quiet_randomness(p), norms, recorder, flow or nullcontext(), torch.enable_grad():
+    with removed_after(hooks), quiet_randomness(p), norms as rules, recorder, flow or nullcontext(), torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
     activations = list(recorder.activations.values())
-    lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups
+    lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
     found = ForwardPass(x, weights, outputs, *lists, stream)
     return found, changed or recorder.spoilt()
@@ -153,7 +154,7 @@ def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]
     named = {
         f"{name}.{own}" if name else own: buffer
         for name, module in modules(net)
-        if not isinstance(module, _BatchNorm)
+        if not (is_known(module) and isinstance(module, _BatchNorm))
         for own, buffer in module._buffers.items()
         if buffer is not None and id(buffer) not in parameters
     }
@@ -294,15 +295,17 @@ class Recorder(TorchFunctionMode):
         self._activation(F.relu, x, output)
         return output
 
-    def norm(self, module: nn.Module, x: Tensor, standard: Tensor, output: Tensor) -> Tensor:
+    def norm(self, weight: Tensor | None, bias: Tensor | None, x: Tensor, standard: Tensor, output: Tensor) -> Tensor:
         """Note a batch norm: the observer of ``normalised``."""
-        name = self.modules[module]
-        self.norms.append(Standardised(f"{name}.weight", f"{name}.bias", self._noted(standard), output))
+        if weight is None or id(weight) not in self.names:
+            return output
+        names = self.names[id(weight)], None if bias is None else self.names.get(id(bias))
+        self.norms.append(Standardised(*names, self._noted(standard), output))
         return self._handed_on(output)
 
     def norm_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """The parameters of the batch norms that were noted, and what these gave."""
-        return ((name, at.output) for at in self.norms for name in (at.weight, at.bias))
+        return ((name, at.output) for at in self.norms for name in (at.weight, at.bias) if name is not None)
 
     def block(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
         """A forward hook that keeps a block's output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.layout import laid_out, run_in
@@ -68,7 +68,7 @@ def _features(p: Probe, x: Tensor, noting: bool = True) -> tuple[Tensor, list[fl
 def _recorded(p: Probe, x: Tensor, noting: bool, careful: bool) -> tuple[tuple[Tensor, list[float]], bool]:
     logarithms: list[float] = []
 
-    def note(module: nn.Module, inputs: Tensor, standard: Tensor, output: Tensor) -> Tensor:
+    def note(weight: object, bias: object, inputs: Tensor, standard: Tensor, output: Tensor) -> Tensor:
         if not noting:
             return output
         count = inputs.numel() // inputs.shape[1]
