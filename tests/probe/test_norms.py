@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from tests.cases import CASES
+from tests.proxies import oracles
 from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe
-from trainless.probe.norms import normalised
-from trainless.probe.record import trace
+from trainless.probe.norms import Norm, normalised
+from trainless.probe.record import prepared, run, trace
+from trainless.proxies import registry
 
 BY_NAME = {case.name: case for case in CASES}
 NORMED = ["1d-batch-norm", "2d-batch-norm", "3d-binary", "called-twice", "best-cell"]
@@ -79,5 +83,103 @@ def test_too_little_to_normalise() -> None:
     p = Probe.of(net, batch, Target("binary", 2))
     with pytest.raises(Unscorable, match="too small to be normalised"):
         trace(p)
-    with pytest.raises(Unscorable, match="one value per channel and sample"):
+    with pytest.raises(Unscorable, match="a single value per channel of the only sample"):
         trace(p.at(norm="isolated"))
+
+
+class NormAct(nn.BatchNorm2d):
+    """Norm, dropout and activation in one class, as timm has them."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.drop, self.act = nn.Dropout(), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        args = self.running_mean, self.running_var, self.weight, self.bias, self.training, 0.1, self.eps
+        return self.act(self.drop(F.batch_norm(x, *args)))
+
+
+class Gated(nn.Module):
+    """As many ways to forget what a norm does besides: subclass, patched module, a function, standardised kernels."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.conv, self.last, self.head = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 3)
+        self.norm = NormAct(4) if kind == "subclass" else nn.BatchNorm2d(4)
+        if kind == "patched":
+            plain = self.norm.forward
+            self.norm.forward = lambda x: plain(x).relu()
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm = self.norm
+        if self.kind == "function":
+            args = norm.running_mean, norm.running_var, norm.weight, norm.bias
+            x = F.batch_norm(self.conv(x), *args, training=self.training, eps=norm.eps).relu()
+        else:
+            x = norm(self.conv(x))
+        x = x.relu() if self.kind == "plain" else x
+        x = F.dropout(self.last(x), 0.5)
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize("kind", ["subclass", "patched", "function"])
+def test_whatever_else_a_norm_does_is_done(kind: str) -> None:
+    """Every score is that of the network that has the activation outside, in every mode."""
+    torch.manual_seed(0)
+    plain, other = Gated("plain").double(), Gated(kind).double()
+    nn.init.normal_(plain.norm.weight)
+    other.load_state_dict(plain.state_dict(), strict=False)
+    x, y = torch.randn(8, 3, 9, 9, dtype=torch.float64), torch.arange(8) % 3
+    p, q = (Probe.of(net, (x, y), Target("multiclass", 3)) for net in (plain, other))
+    for norm in ("batch", "isolated", "fresh", "off"):
+        torch.testing.assert_close(trace(p.at(norm=norm)).outputs, trace(q.at(norm=norm)).outputs)
+    for name in ("snip", "grasp", "fisher", "jacov", "synflow", "gradsign", "zico", "naswot", "vkdnw", "ntk_condition"):
+        assert value(name, q) == pytest.approx(value(name, p), rel=1e-5), name
+
+
+def value(name: str, p: Probe) -> float:
+    try:
+        return registry[name](p)
+    except Unscorable:
+        return math.nan
+
+
+class Standardising(nn.Conv2d):
+    """A convolution whose kernel is standardised by a norm's function, as timm's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel = F.batch_norm(self.weight.reshape(1, len(self.weight), -1), None, None, training=True, momentum=0.0)
+        return F.conv2d(x, kernel.reshape_as(self.weight), self.bias)
+
+
+@pytest.mark.parametrize("norm", ["batch", "isolated", "fresh", "off"])
+def test_a_standardised_kernel_is_no_norm(norm: Norm) -> None:
+    net = nn.Sequential(Standardising(3, 4, 3), nn.Flatten(), nn.Linear(16, 2)).double()
+    x = torch.randn(4, 3, 4, 4, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.tensor([0, 1, 0, 1])), Target("binary", 2))
+    torch.testing.assert_close(trace(p.at(norm=norm)).outputs, net(x))
+    with torch.no_grad(), prepared(p.at(norm=norm)):
+        torch.testing.assert_close(run(p.net, p.weights, x), net(x))
+
+
+class Rows(nn.Module):
+    """Normalises the tokens of all samples as rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.norm, self.head = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner(x)
+        return self.head(self.norm(x.flatten(0, 1)).view_as(x).relu().mean(1))
+
+
+def test_rows_of_a_sample_are_normalised_together() -> None:
+    torch.manual_seed(0)
+    net, x = Rows().double(), torch.randn(6, 5, 3, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.arange(6) % 2), Target("binary", 2))
+    alone = torch.cat([net.train()(each[None]) for each in x])
+    torch.testing.assert_close(trace(p.at(norm="isolated")).outputs, alone)
+    assert math.isfinite(value("vkdnw", p))
+    assert value("gradsign", p) == oracles.gradsign(p)

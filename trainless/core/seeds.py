@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,16 @@ def seed_torch(seed: int, device: torch.device | str = "cpu") -> None:
     where = torch.device(device)
     if where.type == "cuda":
         torch.cuda.default_generators[where.index or 0].manual_seed(seed)
+
+
+def random_states(device: torch.device | str = "cpu") -> tuple[object, ...]:
+    """The states of PyTorch's, NumPy's and Python's random numbers, for comparison: equal where nothing was drawn."""
+    where = torch.device(device)
+    states = [torch.default_generator.get_state()]
+    if where.type == "cuda":
+        states.append(torch.cuda.get_rng_state(where))
+    drawn = pickle.dumps(np.random.get_state()), random.getstate()
+    return *(state.numpy().tobytes() for state in states), *drawn
 
 
 @contextmanager

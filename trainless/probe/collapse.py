@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from trainless.probe.layers import CONVOLUTIONS, Conv, conv_of
-from trainless.probe.norms import normalised
-from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.record import run
+from trainless.probe.probe import Probe, quantity
+from trainless.probe.record import prepared, run
 
 _ALIKE: frozenset[Any] = frozenset(
     [
@@ -42,7 +41,7 @@ class _Different(Exception):
 @quantity
 def outputs_alike(p: Probe) -> Tensor:
     """The outputs of a network of one constant weight, ``(N, 1)`` where one channel was enough, without a graph."""
-    with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
+    with torch.no_grad(), prepared(p):
         try:
             with _OneChannel():
                 return run(p.net, p.weights, p.x)

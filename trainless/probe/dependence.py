@@ -79,8 +79,8 @@ def reach(p: Probe) -> Reach:
 
 
 def _recorded(t: ForwardPass, samples: int) -> list[Layer | Standardised | EmbeddingLookup]:
-    layers = [layer for layer in t.layers if len(layer.x) == samples]
-    return [*layers, *t.norms, *(lookup for lookup in t.lookups if len(lookup.tokens) == samples)]
+    found: list[Layer | Standardised | EmbeddingLookup] = [*t.layers, *t.norms, *t.lookups]
+    return [at for at in found if at.samples == samples and at.output.requires_grad]
 
 
 def _up(before: dict[Node, list[Node]], ends: Iterable[Node]) -> set[Node]:

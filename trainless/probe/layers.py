@@ -107,6 +107,11 @@ class Layer:
     output: Tensor
     conv: Conv | None
 
+    @property
+    def samples(self) -> int:
+        """The length of the first axis."""
+        return len(self.x)
+
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingLookup:
@@ -117,6 +122,11 @@ class EmbeddingLookup:
     output: Tensor
     shape: tuple[int, int]
 
+    @property
+    def samples(self) -> int:
+        """The length of the first axis."""
+        return len(self.tokens)
+
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
@@ -126,6 +136,11 @@ class Standardised:
     bias: str | None
     x: Tensor
     output: Tensor
+
+    @property
+    def samples(self) -> int:
+        """The length of the first axis."""
+        return len(self.x)
 
 
 def conv_of(

@@ -43,6 +43,7 @@ Observer: TypeAlias = Callable[[Tensor | None, Tensor | None, Tensor, Tensor, Te
 """Called with a batch norm's scale, bias, input, standardised input and output; returns what goes on."""
 Statistics: TypeAlias = list[tuple[Tensor, Tensor]]
 """Mean and variance over the batch at each norm that sees a single value per channel and sample, in order."""
+_PLAIN = ("View", "Reshape", "UnsafeView", "Mul", "Div", "Add", "Sub", "T", "Permute", "Unsqueeze", "Clone")
 _FAR = 8  # steps of a graph within which what comes of parameters alone shows it
 _KNOWN: dict[type, Callable[..., Any]] = {
     kind: kind.forward
@@ -94,6 +95,22 @@ def has_statistics(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) or {"running_mean", "running_var"} <= module._buffers.keys()
 
 
+class AsInTraining(TorchFunctionMode):
+    """Lets batch norm functions see the batch, and dropout functions do nothing; all else runs as it is."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if _RULES.get(func) is NormRules._dropout:
+            return args[0] if args else kwargs["input"]
+        if func is F.batch_norm and not (args[5] if len(args) > 5 else kwargs.get("training")):
+            named = dict(zip(("weight", "bias"), args[3:5], strict=False)) | kwargs
+            eps = args[7] if len(args) > 7 else kwargs.get("eps", 1e-5)
+            return func(args[0], None, None, named.get("weight"), named.get("bias"), True, 0.0, eps)
+        return func(*args, **kwargs)
+
+
 class NormRules(TorchFunctionMode):
     """Lets norms behave as told, wherever they are called, and dropouts do nothing.
 
@@ -102,13 +119,19 @@ class NormRules(TorchFunctionMode):
         mode: See the module's text.
         observe: See ``Observer``.
         statistics: Those of a whole batch, for a pass of one of its samples.
+        samples: How many there are in the pass.
     """
 
     def __init__(
-        self, net: nn.Module, mode: Rule, observe: Observer | None = None, statistics: Statistics | None = None
+        self,
+        net: nn.Module,
+        mode: Rule,
+        observe: Observer | None = None,
+        statistics: Statistics | None = None,
+        samples: int | None = None,
     ) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.samples = net, samples
         self.mode: Rule = mode
         self.observe = observe
         self.statistics: Statistics = []
@@ -141,7 +164,7 @@ class NormRules(TorchFunctionMode):
         """What a batch norm gives in a mode."""
         observe = self.observe
         if mode == "off":
-            return x
+            return x.clone()  # what follows may work in place
         if mode in ("batch", "twice") and x.numel() == x.shape[1]:
             raise Unscorable(
                 "batch norm sees a single value per channel here: this batch is too small to be normalised"
@@ -151,7 +174,8 @@ class NormRules(TorchFunctionMode):
         if mode == "twice":
             return batch_norm(x, weight, bias, eps)
         standard = self._standardised(mode, x, eps)
-        if weight is None or _trivial(weight, bias):
+        aligned = self.samples is None or len(x) == self.samples  # else what comes of the scale is read off the graph
+        if weight is None or (aligned and _trivial(weight, bias)):
             result = standard
         else:
             shape = (1, -1, *[1] * (x.ndim - 2))
@@ -169,6 +193,9 @@ class NormRules(TorchFunctionMode):
             axes = [0, *range(2, x.ndim)]
             centred = x - x.mean(axes, keepdim=True)
             return centred * torch.rsqrt(centred.square().mean(axes, keepdim=True) + eps)
+        if self.samples and len(x) > self.samples and len(x) % self.samples == 0:  # a sample has several rows
+            rows = x.unflatten(0, (self.samples, -1)).movedim(2, 1)
+            return F.group_norm(rows, rows.shape[1], None, None, eps).movedim(1, 2).flatten(0, 1)
         if x.ndim == 2 or x[0, 0].numel() == 1:
             return F.batch_norm(x, *self._of_the_batch(x), None, None, False, 0.0, eps)
         if not x.is_cuda:
@@ -200,7 +227,7 @@ class NormRules(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        if self._of_parameters(input):
+        if running_mean is None and self._of_parameters(input):
             return cast(Tensor, func(input, running_mean, running_var, weight, bias, training, momentum, eps))
         return self.normalised("batch" if self._kept else self.mode, input, weight, bias, eps)
 
@@ -213,7 +240,7 @@ class NormRules(TorchFunctionMode):
 
     def _sample_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs["input"]
-        return x if self.mode == "off" and not self._of_parameters(x) else func(*args, **kwargs)
+        return x.clone() if self.mode == "off" and not self._of_parameters(x) else func(*args, **kwargs)
 
     def _dropout(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return args[0] if args else kwargs["input"]
@@ -234,7 +261,8 @@ class NormRules(TorchFunctionMode):
             node = waiting.pop()
             seen += 1
             leaf = getattr(node, "variable", None)
-            if seen > _FAR or (leaf is not None and id(leaf) not in self._own):
+            plain = leaf is not None or node.name().startswith(_PLAIN)
+            if seen > _FAR or not plain or (leaf is not None and id(leaf) not in self._own):
                 return False
             waiting += [after for after, _ in node.next_functions if after is not None]
         return True
@@ -253,7 +281,12 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def _identity(x: Tensor) -> Tensor:
-    return x
+    return x.clone()
+
+
+def _give_back(changed: list[nn.Module]) -> None:
+    for module in changed:
+        del module.forward
 
 
 @contextmanager
@@ -263,6 +296,7 @@ def normalised(
     kept: tuple[str, ...] = (),
     observe: Observer | None = None,
     statistics: Statistics | None = None,
+    samples: int | None = None,
 ) -> Iterator[NormRules]:
     """Let the norm layers of a private network behave as told until the end of the block.
 
@@ -272,11 +306,12 @@ def normalised(
         kept: Patterns of module names that are normalised by the batch whatever the mode.
         observe: See ``Observer``.
         statistics: Those of a whole batch, for a pass of one of its samples.
+        samples: How many there are in the pass; where a norm sees several rows of each, they are kept together.
     """
     changed: list[nn.Module] = []
-    rules = NormRules(net, mode, observe, statistics)
+    rules = NormRules(net, mode, observe, statistics, samples)
     with ExitStack() as after:
-        after.callback(lambda: [delattr(module, "forward") for module in changed])
+        after.callback(_give_back, changed)
         for name, module in modules(net):
             by_batch = any(fnmatch.fnmatch(name, pattern) for pattern in kept)
             if not is_known(module):
@@ -289,7 +324,7 @@ def normalised(
                 module.forward = functools.partial(rules.forward, own, module)  # type: ignore[method-assign]
                 changed.append(module)
             elif mode == "off":
-                module.forward = _identity  # type: ignore[method-assign]
+                module.forward = _identity
                 changed.append(module)
         after.enter_context(rules)
         yield rules

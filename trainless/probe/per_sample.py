@@ -14,10 +14,9 @@ from torch import Tensor
 
 from trainless.probe.dependence import reach
 from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised, watched
-from trainless.probe.norms import normalised
-from trainless.probe.probe import Probe, quantity, quiet_randomness
+from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient, losses, weight_names
-from trainless.probe.record import run, trace
+from trainless.probe.record import prepared, run, trace
 
 CACHE = 1 << 19  # numbers that a block of windows may have: two megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
@@ -239,9 +238,10 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
     def on_lookup(lookup: EmbeddingLookup, g: Tensor) -> None:
         keep(lookup.weight, table_rows(lookup, g))
 
-    hooks = [(layer.output, partial(on_layer, layer)) for layer in t.layers if layer.weight in uses]
-    hooks += [(norm.output, partial(on_norm, norm)) for norm in t.norms if norm.weight in uses]
-    hooks += [(lookup.output, partial(on_lookup, lookup)) for lookup in t.lookups if lookup.weight in uses]
+    each = len(p.x)
+    hooks = [(at.output, partial(on_layer, at)) for at in t.layers if at.weight in uses and at.samples == each]
+    hooks += [(at.output, partial(on_norm, at)) for at in t.norms if at.weight in uses and at.samples == each]
+    hooks += [(at.output, partial(on_lookup, at)) for at in t.lookups if at.weight in uses and at.samples == each]
     with watched(hooks):
         on_input = gradient(t.outputs, reached.ends, cotangent)[0]
     for name, whole in later.items():
@@ -271,8 +271,7 @@ def each_alone(p: Probe) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
     """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights."""
     for index in range(len(p.x)):
         weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
-        norms = normalised(p.net, p.norm, p.kept_norms, statistics=trace(p).statistics)
-        with quiet_randomness(p), norms, torch.enable_grad():
+        with prepared(p, statistics=trace(p).statistics, samples=1), torch.enable_grad():
             outputs = run(p.net, weights, p.x[index : index + 1].contiguous())
         yield outputs, weights
 

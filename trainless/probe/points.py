@@ -215,6 +215,25 @@ class Magnitude:
         return {name: tensor.abs().double() if self.double else tensor.abs() for name, tensor in own.items()}
 
 
+@dataclass(frozen=True)
+class Precise:
+    """The network's own weights in double precision."""
+
+    def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
+        return {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in own.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """The weights a step along a direction."""
+
+    along: Parameters
+    step: float
+
+    def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
+        return {**own, **{name: own[name] + self.step * along for name, along in self.along.items()}}
+
+
 def is_bias(name: str) -> bool:
     """Whether a parameter is a bias, by the name that PyTorch's layers give it.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,9 @@ from trainless.probe.layout import MemoryLayout
 from trainless.probe.norms import Norm, has_statistics
 from trainless.probe.points import Inputs, Own, RealData, Weights, in_precision_of
 
+FEW = 3  # samples on which it is checked that a network is recorded as what it computes
+IN_PLACE: WeakSet[nn.Module] = WeakSet()
+"""Modules of private networks that were told not to work in place."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -29,7 +33,8 @@ class Probe:
 
     ``net`` is a private copy of the structure; the numbers that count are ``weights``. Quantities are memoised
     on the probe, and ``at`` is too, so two proxies that ask for the same point share all work. ``layout`` is how images
-    lie in memory; it changes rounding and speed, nothing else.
+    lie in memory; it changes rounding and speed, nothing else. ``few`` are the first samples that were
+    given, wherever the probe has been moved to.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
@@ -47,6 +52,7 @@ class Probe:
     norm: Norm = "batch"
     kept_norms: tuple[str, ...] = ()
     layout: MemoryLayout = "given"
+    few: Tensor | None = None
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -73,7 +79,7 @@ class Probe:
         structure = _quietened(net) if private else private_copy(net)
         weights = {name: tensor.detach() for name, tensor in net.named_parameters()}
         x = in_precision_of(weights.values(), batch[0])
-        return cls(structure, weights, x, batch[1], target, seed, layout=layout)
+        return cls(structure, weights, x, batch[1], target, seed, layout=layout, few=x[:FEW])
 
     def at(
         self,
@@ -170,6 +176,7 @@ def _quietened(structure: nn.Module) -> nn.Module:
             module.training, module.dropout = True, 0.0
         if vars(module).get("inplace") is True:
             vars(module)["inplace"] = False
+            IN_PLACE.add(module)
     return structure
 
 

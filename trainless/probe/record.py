@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from trainless.core.errors import InputError, Unscorable
+from trainless.core.seeds import random_states
+from trainless.probe.activations import RELU, WATCHED, Gate, Gates
 from trainless.probe.blocks import Flow, Stream
 from trainless.probe.layers import (
     CONVOLUTIONS,
@@ -27,14 +32,11 @@ from trainless.probe.layers import (
     tied,
 )
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
-from trainless.probe.norms import Statistics, is_known, normalised
-from trainless.probe.probe import Probe, quantity, quiet_randomness
+from trainless.probe.norms import AsInTraining, Norm, NormRules, Observer, Rule, Statistics, is_known, normalised
+from trainless.probe.points import Double, in_precision_of
+from trainless.probe.probe import FEW, IN_PLACE, Probe, quantity, quiet_randomness
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
-RECTIFIERS: frozenset[Callable[..., Any]] = frozenset(
-    (F.relu, torch.relu, Tensor.relu, F.relu6, torch.relu_, Tensor.relu_)
-)
-_RELU = frozenset((F.relu, torch.relu, Tensor.relu))
 _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, behind its version's back
     (
         *(Tensor.register_hook, Tensor.detach_, Tensor.requires_grad_, Tensor.set_, Tensor.numpy, Tensor.__array__),
@@ -43,7 +45,6 @@ _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, 
         *(getattr(Tensor, name).__set__ for name in ("data", "requires_grad")),
     )
 )
-ACTIVATIONS = RECTIFIERS | {F.leaky_relu_, F.elu_, F.leaky_relu, F.prelu, F.elu, F.gelu, F.silu, F.hardswish, F.mish}
 
 
 @dataclass(eq=False)
@@ -51,6 +52,7 @@ class Activation:
     """A rectifier: where ``gate > 0`` it is open; ``times`` counts how often the same tensor was rectified."""
 
     gate: Tensor
+    kind: str = "ReLU"
     times: int = 1
     feeds_convolution: int = 0
 
@@ -85,7 +87,14 @@ def trace(p: Probe) -> ForwardPass:
     return run_in("plain" if p.norm == "isolated" else p.layout, recorded)  # samples alone are slow in any other
 
 
-def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass, bool]:
+def record(p: Probe, inner: AbstractContextManager[Any]) -> ForwardPass:
+    """A pass within a context of the caller's, such as a mode that changes what operations do."""
+    return _record(p, "given", False, inner)[0]
+
+
+def _record(
+    p: Probe, layout: MemoryLayout, careful: bool, inner: AbstractContextManager[Any] | None = None
+) -> tuple[ForwardPass, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
@@ -94,10 +103,10 @@ def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass,
     recorder = Recorder(p.net, weights, careful)
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
-    observe = recorder.norm if p.norm != "batch" else None
-    norms = normalised(p.net, p.norm, p.kept_norms, observe)
-    flow = Flow(x, weights, careful) if not wanted else None
-    with removed_after(hooks), quiet_randomness(p), norms as rules, recorder, flow or nullcontext(), torch.enable_grad():
+    passing = prepared(p, recorder.norm if p.norm != "batch" else None)
+    flow = Flow(x, weights, careful) if not wanted and inner is None else None
+    modes = inner or nullcontext(), passing, recorder, flow or nullcontext()
+    with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
     activations = list(recorder.activations.values())
@@ -105,6 +114,172 @@ def _record(p: Probe, layout: MemoryLayout, careful: bool) -> tuple[ForwardPass,
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
     found = ForwardPass(x, weights, outputs, *lists, stream)
     return found, changed or recorder.spoilt()
+
+
+@contextmanager
+def prepared(
+    p: Probe,
+    observe: Observer | None = None,
+    *,
+    norm: Rule | None = None,
+    statistics: Statistics | None = None,
+    samples: int | None = None,
+) -> Iterator[NormRules]:
+    """Let a probe's network be run within the block: norms by its mode, randomness by its seed, checked once.
+
+    Args:
+        p: The probe.
+        observe: Sees every batch norm; see ``Observer``.
+        norm: Another rule for norms than the probe's mode.
+        statistics: Those of the whole batch, for a pass of one sample.
+        samples: How many samples the pass has, unless those of the probe.
+    """
+    guard(p)
+    rule, count = norm or p.norm, len(p.x) if samples is None else samples
+    with quiet_randomness(p), normalised(p.net, rule, p.kept_norms, observe, statistics, count) as rules:
+        yield rules
+
+
+@dataclass
+class Verdict:
+    """What was found on a few samples about a private network, once.
+
+    Attributes:
+        modes: For each norm mode that was looked at, why it cannot hold; empty where it does.
+        draws: Whether its forward pass draws random numbers.
+    """
+
+    modes: dict[str, str] = field(default_factory=dict)
+    draws: bool = False
+
+
+_VERDICTS: WeakKeyDictionary[nn.Module, Verdict] = WeakKeyDictionary()
+
+
+def guard(p: Probe) -> Verdict:
+    """Check on a few samples, once for each network and norm mode, that it is recorded as what it computes.
+
+    With norms over the batch, outputs must be those of the untouched network; with samples normalised alone, those of
+    each sample alone. Networks all of whose code is PyTorch's and ours need no check.
+    """
+    verdict = _VERDICTS.setdefault(p.net, Verdict())
+    if not verdict.modes:
+        verdict.modes["batch"] = ""  # what runs below is not checked itself
+        if not _is_ours(p.net):
+            for some in (p, replace(p, few=None)):  # it may want more samples than a few
+                with suppress(Exception):  # what does not run at all says why when it is run
+                    verdict.modes["batch"] = _as_it_computes(some, verdict)
+                    break
+    if verdict.modes["batch"]:
+        raise InputError(verdict.modes["batch"])
+    if p.norm not in verdict.modes:
+        verdict.modes[p.norm] = ""
+        if p.norm in ("isolated", "fresh") and not _is_ours(p.net):
+            with suppress(Exception):
+                verdict.modes[p.norm] = _each_alone(p, p.norm)
+    if verdict.modes[p.norm]:
+        raise Unscorable(verdict.modes[p.norm])
+    return verdict
+
+
+def _is_ours(net: nn.Module) -> bool:
+    """Whether nothing runs but code of PyTorch's and of the spaces here."""
+    kinds = {type(module).__module__ for _, module in modules(net)}
+    known = all(kind.startswith(("torch.nn.modules.", "trainless.spaces.")) for kind in kinds)
+    return known and any(kind.startswith("trainless.") for kind in kinds)
+
+
+_NEAR = {torch.float32: 1e-4, torch.float64: 1e-7}
+
+
+def _as_it_computes(p: Probe, verdict: Verdict) -> str:
+    """Compare the recorded pass with the untouched network; where it needs to work in place, it may."""
+    far = _deviation(p, lambda q, x: (_alone(q, x, "batch", verdict)[0], _untouched(q, x)))
+    changed = [module for _, module in modules(p.net) if module in IN_PLACE]
+    if far and changed:
+        for module in changed:
+            vars(module)["inplace"] = True
+        far = _deviation(p, lambda q, x: (_alone(q, x, "batch", verdict)[0], _untouched(q, x)))
+    said = f"{type(p.net).__name__} computes something else when it is recorded: its outputs deviate by {far:.2g} of"
+    return f"{said} their size from those of the untouched network, so that no score would be its own" if far else ""
+
+
+def _each_alone(p: Probe, mode: Norm) -> str:
+    """Compare a sample's outputs in two batches, and with those of the sample alone where that can be run."""
+
+    def outputs(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
+        first, statistics = _alone(q, x[:2], mode)
+        others = [_alone(q, torch.stack([x[0], x[-1]]), mode, given=statistics)[0][:1]]
+        if mode == "isolated" and not statistics:
+            with suppress(RuntimeError, ValueError):
+                others.append(_untouched(q, x[:1]))
+        size = _alone(q, x[:2], "batch")[0].abs().nan_to_num(0, 0, 0).amax()  # alone, it may be zero but for rounding
+        unit = torch.full_like(first[:1], 1.0) * size
+        return torch.cat([first[:1].expand(len(others), *first.shape[1:]), unit]), torch.cat([*others, unit])
+
+    far = _deviation(p, outputs) if p.few is not None and len(p.few) == FEW else 0.0
+    said = f"{type(p.net).__name__} lets samples of a batch touch one another by code of its own (a sample's outputs"
+    return f"{said} deviate by {far:.2g} of their size): it has no measure of each sample alone" if far else ""
+
+
+def _deviation(p: Probe, outputs: Callable[[Probe, Tensor], tuple[Tensor, Tensor]]) -> float:
+    """How far two outputs are apart, relative to their size; 0 where it is rounding, in double precision if need be."""
+    own = {name: tensor.detach().requires_grad_() for name, tensor in p.net.named_parameters()}
+    x = in_precision_of(own.values(), p.x if p.few is None else p.few)
+    q = replace(p, weights=own, x=x.detach().requires_grad_(x.is_floating_point()), _memo={})
+    with torch.enable_grad():
+        far = _apart(*outputs(q, q.x))
+        if far <= _NEAR.get(x.dtype, 1e-4):
+            return 0.0
+        wide = {name: tensor.detach().double().requires_grad_() for name, tensor in own.items()}
+        double = replace(q, weights=wide, x=Double()(q.x, q.generator), _memo={})
+        try:
+            exact = _apart(*outputs(double, double.x))
+        except (RuntimeError, TypeError):  # it insists on its own precision
+            return 0.0 if far <= 1e-2 else far
+        return 0.0 if exact <= _NEAR[torch.float64] else exact
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    if one.shape != other.shape:
+        return math.inf
+    gap = torch.where((one == other) | (one.isnan() & other.isnan()), 0, (one - other).abs())
+    scale = other.abs().nan_to_num(0, 0, 0).amax() if other.numel() else 0
+    return float((gap / (scale + torch.finfo(other.dtype).tiny)).nan_to_num(math.inf).amax()) if gap.numel() else 0.0
+
+
+def _alone(
+    p: Probe, x: Tensor, mode: Norm, verdict: Verdict | None = None, given: Statistics | None = None
+) -> tuple[Tensor, Statistics]:
+    """A recorded pass on some samples with the network's own weights, and whether it drew random numbers."""
+    for careful in (False, True):
+        recorder = Recorder(p.net, p.weights, careful)
+        norms = normalised(p.net, mode, statistics=given or None, samples=len(x))
+        with quiet_randomness(p), norms as rules, recorder:
+            before = random_states(x.device)
+            outputs = run(p.net, p.weights, x)
+            if verdict is not None:
+                verdict.draws |= random_states(x.device) != before
+        if not recorder.spoilt():
+            break
+    return outputs.detach(), rules.statistics
+
+
+def _untouched(p: Probe, x: Tensor) -> Tensor:
+    """The outputs of the network as it was given, in evaluation mode with norms that see the batch."""
+    changed = [module for _, module in modules(p.net) if module in IN_PLACE]
+    flags = [module.inplace for module in changed]
+    buffers = _own_buffers(p.net, _other_precision(p.net, p.weights), every=True)
+    try:
+        for module in changed:
+            vars(module)["inplace"] = True
+        with quiet_randomness(p), AsInTraining():
+            tensors = {**buffers, **p.weights}
+            outputs = torch.func.functional_call(p.net, tensors, (x.clone(),), tie_weights=tied(p.net))
+        return cast(Tensor, outputs).detach()
+    finally:
+        for module, flag in zip(changed, flags, strict=True):
+            vars(module)["inplace"] = flag
 
 
 def rectifiers(p: Probe) -> list[Activation]:
@@ -127,9 +302,11 @@ def leaves(t: ForwardPass) -> list[Tensor]:
 
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     """Call the network with these weights on a copy of the input and insist on one tensor."""
-    buffers = _own_buffers(net, _other_precision(net, weights))
+    precision = _other_precision(net, weights)
+    buffers = _own_buffers(net, precision)
+    mixing = nullcontext() if precision is None else _OnePrecision(precision)
     try:
-        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED):
+        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED), mixing:
             outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=tied(net))
     except RuntimeError as error:
         raise InputError(_CHECKPOINTED) if _CHECKPOINTED in str(error) else error from error
@@ -141,6 +318,33 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     return outputs
 
 
+class _OnePrecision(TorchFunctionMode):
+    """Lets products take numbers that a network makes in its own precision when its weights have another."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in _PRODUCTS:
+            args, kwargs = tree_map_only(Tensor, self._widened, (args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _widened(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+
+
+_PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
+    (
+        *(F.linear, *CONVOLUTIONS, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d, torch.einsum),
+        *(torch.matmul, torch.bmm, torch.mm, torch.addmm, torch.baddbmm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm),
+        *(Tensor.mm, F.scaled_dot_product_attention, F.layer_norm, F.group_norm),
+    )
+)
+
+
 def _other_precision(net: nn.Module, weights: dict[str, Tensor]) -> torch.dtype | None:
     """The type of the weights where it is not that of the network's own."""
     own = next(net.parameters(), None)
@@ -148,13 +352,13 @@ def _other_precision(net: nn.Module, weights: dict[str, Tensor]) -> torch.dtype 
     return None if own is None or given is None or own.dtype == given.dtype else given.dtype
 
 
-def _own_buffers(net: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
+def _own_buffers(net: nn.Module, dtype: torch.dtype | None, every: bool = False) -> dict[str, Tensor]:
     """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
     parameters = {id(tensor) for _, module in modules(net) for tensor in module._parameters.values()}
     named = {
         f"{name}.{own}" if name else own: buffer
         for name, module in modules(net)
-        if not (is_known(module) and isinstance(module, _BatchNorm))
+        if every or not (is_known(module) and isinstance(module, _BatchNorm))
         for own, buffer in module._buffers.items()
         if buffer is not None and id(buffer) not in parameters
     }
@@ -183,6 +387,7 @@ class Recorder(TorchFunctionMode):
         self.norms: list[Standardised] = []
         self.handled = False
         self.own = {id(tensor) for module in self.modules for tensor in module._parameters.values()}
+        self.gates = Gates()
         self.activations: dict[tuple[int, int], Activation] = {}
         self.rectified: dict[int, Activation] = {}
         self.relus: dict[tuple[int, bool, bool], tuple[int, Tensor, int]] = {}
@@ -192,7 +397,7 @@ class Recorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in _RELU and len(args) == 1 and not any((kwargs or {}).values()) and self._may_share(args[0]):
+        if func in RELU and len(args) == 1 and not any((kwargs or {}).values()) and self._may_share(args[0]):
             return self._relu(args[0])
         self.handled |= func in _HANDS_ON
         result = func(*args, **(kwargs or {}))
@@ -202,8 +407,8 @@ class Recorder(TorchFunctionMode):
         if func is F.embedding:
             self._lookup(result, *args, **(kwargs or {}))
             return self._handed_on(result)
-        if func in ACTIVATIONS:
-            self._activation(func, args[0] if args else (kwargs or {})["input"], result)
+        if func in WATCHED and (gate := self.gates.met(func, result, args, kwargs or {})) is not None:
+            self._activation(gate, result)
         return result
 
     def spoilt(self) -> bool:
@@ -266,7 +471,8 @@ class Recorder(TorchFunctionMode):
             shape = (weight.shape[0], weight.shape[1])
             self.lookups.append(EmbeddingLookup(self.names[id(weight)], self._noted(input), output, shape))
 
-    def _activation(self, func: Callable[..., Any], x: Tensor, output: Tensor) -> None:
+    def _activation(self, met: Gate, output: Tensor) -> None:
+        x = met.x
         in_place = output is x
         key = id(x), 0 if x.is_inference() else x._version
         if key in self.activations and not in_place:
@@ -274,9 +480,10 @@ class Recorder(TorchFunctionMode):
             seen.times += 1
         else:
             # a ReLU's output is kept for the backward pass anyway, and is positive where its input is
-            gate = output if func in RECTIFIERS or in_place else x
+            gate = output if met.alike or in_place else x
+            gate = gate - 0.5 if in_place and met.kind == "hardsigmoid" else gate
             key = key if not in_place else (-len(self.alive) - 1, 0)
-            seen = self.activations[key] = Activation(self._noted(gate))
+            seen = self.activations[key] = Activation(self._noted(gate), met.kind)
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)
@@ -292,7 +499,7 @@ class Recorder(TorchFunctionMode):
         if (x._version, output._version) != (before, after):
             output = torch.relu(x)
             self.relus[key] = x._version, output, output._version
-        self._activation(F.relu, x, output)
+        self._activation(Gate("ReLU", x, True), output)
         return output
 
     def norm(self, weight: Tensor | None, bias: Tensor | None, x: Tensor, standard: Tensor, output: Tensor) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -13,12 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from trainless.core.errors import Unscorable
 from trainless.probe.counts import network_counts
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
-from trainless.probe.norms import normalised
-from trainless.probe.points import Double, First
-from trainless.probe.probe import Probe, quiet_randomness
+from trainless.probe.points import Double, First, Moved, Precise
+from trainless.probe.probe import Probe
 from trainless.probe.quantities import weight_gradients, weight_names
-from trainless.probe.record import run
-from trainless.probe.second_order import Curved
+from trainless.probe.record import prepared, run
+from trainless.probe.second_order import Curved, WrittenOut
 from trainless.proxies.proxy import Paper, proxy
 
 PAPER = Paper(
@@ -67,15 +68,41 @@ def _backwards(p: Probe) -> float:
     Our own second derivatives were measured on processors. Where a network cannot be run with them (it transforms
     functions on its way), and on a GPU, PyTorch's are taken.
     """
-    try:
-        return run_in(p.layout, lambda layout: _backwards_in(p, layout, own=not p.x.is_cuda))
-    except RuntimeError:
-        if p.x.is_cuda:
-            raise
-        return run_in(p.layout, lambda layout: _backwards_in(p, layout, own=False))
+    ways = ((True, nullcontext()), (False, nullcontext()), (False, WrittenOut()))
+    for own, written_out in ways[1:] if p.x.is_cuda else ways:
+        try:
+            with written_out:
+                return run_in(p.layout, functools.partial(_backwards_in, p, own=own))
+        except (NotImplementedError, RuntimeError) as error:
+            failure = error
+    if "not implemented" not in str(failure) and not isinstance(failure, NotImplementedError):
+        raise failure
+    return _differences(p)
 
 
-def _backwards_in(p: Probe, layout: MemoryLayout, own: bool) -> float:
+def _differences(p: Probe) -> float:
+    """θᵀHg by central differences of the gradient along itself, in double precision, extrapolated once.
+
+    For operations that PyTorch differentiates only once.
+    """
+    q = p.once(weights=Precise(), x=Double())
+    names = weight_names(q)
+    along = weight_gradients(q.once(weights=Moved({}, 0.0)))
+    size = math.sqrt(math.fsum(float(each.square().sum()) for each in along.values()))
+    if size == 0:
+        return 0.0
+    length = math.sqrt(math.fsum(float(q.weights[name].square().sum()) for name in names))
+
+    def slope(step: float) -> float:
+        ahead, behind = (weight_gradients(q.once(weights=Moved(along, sign * step))) for sign in (1, -1))
+        pairs = ((ahead[name] - behind[name]) * q.weights[name] for name in names)
+        return math.fsum(float(each.sum()) for each in pairs) / (2 * step)
+
+    step = 1e-5 * length / size
+    return (4 * slope(step / 2) - slope(step)) / 3
+
+
+def _backwards_in(p: Probe, layout: MemoryLayout, *, own: bool) -> float:
     names = weight_names(p)
     weights = {
         name: laid_out(tensor.detach(), layout).requires_grad_(name in names) for name, tensor in p.weights.items()
@@ -83,7 +110,7 @@ def _backwards_in(p: Probe, layout: MemoryLayout, own: bool) -> float:
     chosen = [weights[name] for name in names]
     curved, norm = Curved(chosen if own else ()), "twice" if own and p.norm == "batch" else p.norm
     math_only = sdpa_kernel(SDPBackend.MATH)  # the fused attention kernels have no second derivative
-    with math_only, quiet_randomness(p), normalised(p.net, norm, p.kept_norms), torch.enable_grad():
+    with math_only, prepared(p, norm=norm), torch.enable_grad():
         with curved:
             outputs = run(p.net, weights, laid_out(p.x, layout))
         loss = p.target.losses(outputs, p.y).mean()
@@ -112,6 +139,6 @@ def _forwards(p: Probe) -> float:
         return inner
 
     math_only, calm = sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings()
-    with calm, math_only, quiet_randomness(p), normalised(p.net, "elementary"), torch.no_grad():
+    with calm, math_only, prepared(p, norm="elementary"), torch.no_grad():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's own forward rules are scripted
         return float(torch.func.jvp(slope, along_weights, along_weights)[1])

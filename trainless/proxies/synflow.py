@@ -11,7 +11,8 @@ from trainless.probe.norms import Norm
 from trainless.probe.points import Magnitude, Ones
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import gradient, weight_names
-from trainless.probe.record import trace
+from trainless.probe.record import ForwardPass, record, trace
+from trainless.probe.scales import RANGE, Scales
 from trainless.proxies.proxy import Paper, proxy
 
 PAPER = Paper(
@@ -20,6 +21,8 @@ PAPER = Paper(
     "NeurIPS",
     2020,
 )
+
+SMALL = 8  # exponent beyond which, as a last resort, gates count as saturated
 
 
 @proxy(higher_is_better=True, data=False, paper=PAPER, aspect="saliency", scale="log")
@@ -35,19 +38,40 @@ def synflow(p: Probe, norm: Norm = "off", kept_norms: tuple[str, ...] = ()) -> f
 
     Differences:
         In the logarithm and in double precision: the plain sum is 1e10 to 1e60. Published figures follow by exp.
+        A sum beyond double precision, as of deep networks with attention or products of features, has its logarithm
+        too: tensors carry powers of two along, which round nothing.
 
     Fails:
-        No path from input to output (the logarithm of zero), token inputs, or a sum beyond double precision.
+        No path from input to output (the logarithm of zero), or token inputs.
     """
     q = p.once(weights=Magnitude(), x=Ones(), norm=norm, kept_norms=kept_norms)
-    t = trace(q)
-    names = weight_names(q)
-    gradients = gradient(t.outputs.sum(), [t.weights[name] for name in names])
-    total = float(
-        torch.stack([(q.weights[name] * found).abs().sum() for name, found in zip(names, gradients, strict=True)]).sum()
-    )
+    total, exponent = _flow(q, trace(q)), 0
+    if not 0 < total < math.inf:
+        total, exponent = scaled_flow(q)
     if total == 0:
         raise Unscorable("nothing flows from input to output: the sum is zero")
     if not math.isfinite(total):
         raise Unscorable("the sum over paths is beyond double precision")
-    return math.log(total)
+    return math.log(total) + exponent * math.log(2)
+
+
+def _flow(q: Probe, t: ForwardPass, exponent: int = 0) -> float:
+    """Σ |θ · ∂R/∂θ| times two to the exponent."""
+    names = weight_names(q)
+    gradients = gradient(t.outputs.sum() * 2.0**exponent, [t.weights[name] for name in names])
+    terms = [(q.weights[name] * found).abs().sum() for name, found in zip(names, gradients, strict=True)]
+    return float(torch.stack(terms).sum())
+
+
+def scaled_flow(q: Probe, limit: int = RANGE) -> tuple[float, int]:
+    """The sum over paths as a number and the exponent of two that it is to be multiplied by; see ``Scales``.
+
+    Gradients may grow on their way back as well: they start from the smaller numbers the larger they get.
+    """
+    scales = Scales(limit)
+    t = record(q, scales)
+    for exponent in (0, -300, -600, -900):
+        total = _flow(q, t, exponent)
+        if math.isfinite(total):
+            return total, scales.of(t.outputs) - exponent
+    return (total, 0) if limit == SMALL else scaled_flow(q, SMALL)

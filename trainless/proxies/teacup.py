@@ -9,7 +9,7 @@ import torch
 
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import Coupling, condition, kernel, spectrum
-from trainless.probe.points import Kaiming, Magnitude
+from trainless.probe.points import Double, Kaiming, Magnitude
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_gradients, weight_names
 from trainless.proxies.proxy import Paper, Setting, proxy
@@ -62,12 +62,19 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
     Fails:
         No gradient reaches the weights.
     """
-    q = p.once(weights=Magnitude(double=False), norm="batch")
-    parts = [weight_gradients(part) for part in (q.split(batches) if batches > 1 else (q,))]
-    total = sum(float((q.weights[name] * sum(part[name] for part in parts)).abs().sum()) for name in weight_names(q))
+    total = _loss_flow(p.once(weights=Magnitude(double=False), norm="batch"), batches)
+    if not math.isfinite(total):
+        total = _loss_flow(p.once(weights=Magnitude(), x=Double(), norm="batch"), batches)
     if total == 0:
         raise Unscorable("no gradient reaches the weights: the sum is zero")
+    if not math.isfinite(total):
+        raise Unscorable("the outputs of absolute weights are beyond double precision")
     return math.log(total)
+
+
+def _loss_flow(q: Probe, batches: int) -> float:
+    parts = [weight_gradients(part) for part in (q.split(batches) if batches > 1 else (q,))]
+    return sum(float((q.weights[name] * sum(part[name] for part in parts)).abs().sum()) for name in weight_names(q))
 
 
 @proxy(higher_is_better=False, labels=True, paper=PAPER, aspect="trainability", setting=_SETTING, version=2)

@@ -102,10 +102,11 @@ class _Reading:
 def _readings(p: Probe) -> tuple[_Reading, ...]:
     """Where a parameter's first entry can be read, sample by sample."""
     t = trace(p)
-    layers = [layer for layer in t.layers if len(layer.x) == len(p.x) and layer.output.requires_grad]
+    layers = [layer for layer in t.layers if layer.samples == len(p.x) and layer.output.requires_grad]
+    norms = [norm for norm in t.norms if norm.samples == len(p.x)]
     found = [_reading(layer.weight, layer.bias, layer, _seen(layer), layer.conv is not None) for layer in layers]
-    found += [_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in t.norms]
-    return (*found, *(_table(lookup) for lookup in t.lookups if len(lookup.tokens) == len(p.x)))
+    found += [_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in norms]
+    return (*found, *(_table(lookup) for lookup in t.lookups if lookup.samples == len(p.x)))
 
 
 def _table(lookup: EmbeddingLookup) -> _Reading:

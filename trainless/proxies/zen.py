@@ -9,10 +9,10 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.layout import laid_out, run_in
-from trainless.probe.norms import channel_variances, normalised
+from trainless.probe.norms import channel_variances
 from trainless.probe.points import Gaussian, Noise
-from trainless.probe.probe import Probe, quiet_randomness
-from trainless.probe.record import Recorder, run
+from trainless.probe.probe import Probe
+from trainless.probe.record import Recorder, prepared, run
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(
@@ -78,7 +78,7 @@ def _recorded(p: Probe, x: Tensor, noting: bool, careful: bool) -> tuple[tuple[T
         return output
 
     recorder = Recorder(p.net, {}, careful)
-    with torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms, note), recorder:
+    with torch.no_grad(), prepared(p, note), recorder:
         run(p.net, p.weights, x)
     if not recorder.activations:
         raise Unscorable("the network has no rectifying activation")
