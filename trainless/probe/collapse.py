@@ -16,7 +16,8 @@ from torch.overrides import TorchFunctionMode
 
 from trainless.probe.layers import CONVOLUTIONS, Conv, conv_of
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.record import prepared, run
+from trainless.probe.record import prepared
+from trainless.probe.running import run
 
 _ALIKE: frozenset[Any] = frozenset(
     [

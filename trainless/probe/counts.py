@@ -23,7 +23,7 @@ from trainless.core.text import one_line
 from trainless.probe.layers import removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, private_copy, quantity, quiet_randomness
-from trainless.probe.record import run
+from trainless.probe.running import run
 from trainless.spaces.protocol import Counts
 
 

@@ -16,7 +16,8 @@ from trainless.probe.dependence import reach
 from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised, watched
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient, losses, weight_names
-from trainless.probe.record import prepared, run, trace
+from trainless.probe.record import prepared, trace
+from trainless.probe.running import run
 
 CACHE = 1 << 19  # numbers that a block of windows may have: two megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have

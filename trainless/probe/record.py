@@ -12,9 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
 
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import random_states
@@ -32,11 +30,11 @@ from trainless.probe.layers import (
     tied,
 )
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
-from trainless.probe.norms import AsInTraining, Norm, NormRules, Observer, Rule, Statistics, is_known, normalised
+from trainless.probe.norms import AsInTraining, Norm, NormRules, Observer, Rule, Statistics, normalised
 from trainless.probe.points import Double, in_precision_of
 from trainless.probe.probe import FEW, IN_PLACE, Probe, quantity, quiet_randomness
+from trainless.probe.running import other_precision, own_buffers, run
 
-_CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
 _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, behind its version's back
     (
         *(Tensor.register_hook, Tensor.detach_, Tensor.requires_grad_, Tensor.set_, Tensor.numpy, Tensor.__array__),
@@ -269,7 +267,7 @@ def _untouched(p: Probe, x: Tensor) -> Tensor:
     """The outputs of the network as it was given, in evaluation mode with norms that see the batch."""
     changed = [module for _, module in modules(p.net) if module in IN_PLACE]
     flags = [module.inplace for module in changed]
-    buffers = _own_buffers(p.net, _other_precision(p.net, p.weights), every=True)
+    buffers = own_buffers(p.net, other_precision(p.net, p.weights), every=True)
     try:
         for module in changed:
             vars(module)["inplace"] = True
@@ -298,73 +296,6 @@ def leaves(t: ForwardPass) -> list[Tensor]:
         return [t.x]
     layers = {layer.weight for layer in t.layers}
     return [tensor for name, tensor in t.weights.items() if name not in layers] or list(t.weights.values())
-
-
-def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Call the network with these weights on a copy of the input and insist on one tensor."""
-    precision = _other_precision(net, weights)
-    buffers = _own_buffers(net, precision)
-    mixing = nullcontext() if precision is None else _OnePrecision(precision)
-    try:
-        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED), mixing:
-            outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=tied(net))
-    except RuntimeError as error:
-        raise InputError(_CHECKPOINTED) if _CHECKPOINTED in str(error) else error from error
-    if not isinstance(outputs, Tensor):
-        raise InputError(
-            f"the network returned a {type(outputs).__name__}; one tensor of logits or values is needed:"
-            " choose it with the adapter argument, such as adapter=lambda out: out[0]"
-        )
-    return outputs
-
-
-class _OnePrecision(TorchFunctionMode):
-    """Lets products take numbers that a network makes in its own precision when its weights have another."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.dtype = dtype
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func in _PRODUCTS:
-            args, kwargs = tree_map_only(Tensor, self._widened, (args, kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-    def _widened(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
-
-
-_PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
-    (
-        *(F.linear, *CONVOLUTIONS, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d, torch.einsum),
-        *(torch.matmul, torch.bmm, torch.mm, torch.addmm, torch.baddbmm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm),
-        *(Tensor.mm, F.scaled_dot_product_attention, F.layer_norm, F.group_norm),
-    )
-)
-
-
-def _other_precision(net: nn.Module, weights: dict[str, Tensor]) -> torch.dtype | None:
-    """The type of the weights where it is not that of the network's own."""
-    own = next(net.parameters(), None)
-    given = next(iter(weights.values()), None)
-    return None if own is None or given is None or own.dtype == given.dtype else given.dtype
-
-
-def _own_buffers(net: nn.Module, dtype: torch.dtype | None, every: bool = False) -> dict[str, Tensor]:
-    """Copies of the buffers that a forward pass may change, such as spectral norm's; batch norms never reach theirs."""
-    parameters = {id(tensor) for _, module in modules(net) for tensor in module._parameters.values()}
-    named = {
-        f"{name}.{own}" if name else own: buffer
-        for name, module in modules(net)
-        if every or not (is_known(module) and isinstance(module, _BatchNorm))
-        for own, buffer in module._buffers.items()
-        if buffer is not None and id(buffer) not in parameters
-    }
-    each = {id(buffer): buffer for buffer in named.values()}  # two modules may hold the same one
-    copies = {at: buffer.to(dtype if buffer.is_floating_point() else None, copy=True) for at, buffer in each.items()}
-    return {name: copies[id(buffer)] for name, buffer in named.items()}
 
 
 class Recorder(TorchFunctionMode):

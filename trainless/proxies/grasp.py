@@ -18,7 +18,8 @@ from trainless.probe.layout import MemoryLayout, laid_out, run_in
 from trainless.probe.points import Double, First, Moved, Precise
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import weight_gradients, weight_names
-from trainless.probe.record import prepared, run
+from trainless.probe.record import prepared
+from trainless.probe.running import run
 from trainless.probe.second_order import Curved, WrittenOut
 from trainless.proxies.proxy import Paper, proxy
 

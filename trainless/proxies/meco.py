@@ -17,7 +17,7 @@ from trainless.probe.layers import block_names, modules, removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe, quiet_randomness
-from trainless.probe.record import run
+from trainless.probe.running import run
 from trainless.probe.spectra import least_eigenvalues
 from trainless.proxies.proxy import Paper, Setting, proxy
 

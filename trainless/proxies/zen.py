@@ -12,7 +12,8 @@ from trainless.probe.layout import laid_out, run_in
 from trainless.probe.norms import channel_variances
 from trainless.probe.points import Gaussian, Noise
 from trainless.probe.probe import Probe
-from trainless.probe.record import Recorder, prepared, run
+from trainless.probe.record import Recorder, prepared
+from trainless.probe.running import run
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(

@@ -22,7 +22,7 @@ from trainless.core.text import one_line
 from trainless.probe.counts import count
 from trainless.probe.norms import normalised
 from trainless.probe.probe import Probe, quantity, quiet_randomness
-from trainless.probe.record import run
+from trainless.probe.running import run
 from trainless.proxies import registry
 from trainless.spaces.protocol import Counted, Counts, Space, counter, key
 from trainless.store import Key, Result, Store

@@ -22,7 +22,7 @@ from trainless.core.text import one_line
 from trainless.probe.norms import normalised
 from trainless.probe.points import in_precision_of
 from trainless.probe.probe import private_copy
-from trainless.probe.record import run
+from trainless.probe.running import run
 from trainless.scoring.batches import BatchSource, Shape, fingerprint
 from trainless.scoring.resolvers import NamedNetwork
 from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
