@@ -75,7 +75,7 @@ def unit(net: nn.Module, x: Tensor) -> None:
 
 def scored(net: nn.Module, x: Tensor, y: Tensor, names: Sequence[str], failed: dict[str, str]) -> None:
     """Score on a fresh probe; note the reasons of what has no score."""
-    p = Probe.of(net, (x, y), Target("multiclass", 10))
+    p = Probe.of(net, (x, y), Target("multiclass", 10), layout="given" if x.is_cuda else "channels_last")
     for name in names:
         try:
             registry[name](p)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of
@@ -133,7 +132,7 @@ class Flow(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if isinstance(result, (Tensor, tuple, list)):
             with torch._C.DisableTorchFunction():
-                made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+                made = list(_tensors((result,)))
                 self._made(func, args, kwargs or {}, given, made)
         return result
 
@@ -141,7 +140,7 @@ class Flow(TorchFunctionMode):
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[tuple[Tensor, Axes]]:
         """What a function takes that depends on the input, oldest first: read before it may work in place."""
         found = []
-        for each in tree_leaves((args, kwargs)):
+        for each in _tensors((args, kwargs)):
             edge = self._edge(each)
             if edge is not None and edge[0] in self.order:
                 found.append((self.order[edge[0]], each, self.axes.get(edge, Axes())))
@@ -168,9 +167,7 @@ class Flow(TorchFunctionMode):
         given: list[tuple[Tensor, Axes]],
         results: list[Tensor],
     ) -> None:
-        loose = bool(self.loose) and any(
-            isinstance(each, Tensor) and each in self.loose for each in tree_leaves((args, kwargs))
-        )
+        loose = bool(self.loose) and any(each in self.loose for each in _tensors((args, kwargs)))
         order, taken = len(self.depth), _Taken()
         for result in results:
             if result.grad_fn is None:
@@ -296,6 +293,17 @@ class Flow(TorchFunctionMode):
             chosen = grids if len(grids) > 1 else found
         changed = not self.careful and any(cut.version != cut.tensor._version for cut in chosen)
         return Stream(tuple(chosen), frozenset(body)), changed
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among values, also within lists, tuples and dicts."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
 
 
 def _key(edge: GradientEdge) -> tuple[Node, int]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 SMALL = 64
-TOLERANCE = 1e-7
+TOLERANCE = 1e-6
 _SHIFT = 1e-11  # of a correlation's unit diagonal: eigenvalues below it count as 0
 _STEPS, _BETWEEN = 96, 8  # Lanczos steps at most, and between two looks at what was found
 _WIDE = 256  # rows above which a GPU decomposes in single precision, in which such matrices were multiplied too
@@ -30,7 +30,7 @@ def eigenvalues(matrices: Sequence[Tensor]) -> list[Tensor]:
 
 
 def least_eigenvalues(correlations: Sequence[Tensor]) -> list[float]:
-    """The least eigenvalue of correlation matrices, to 1e-7 of itself or 1e-11, whichever is more; never below 0.
+    """The least eigenvalue of correlation matrices, to 1e-6 of itself or 1e-11, whichever is more; never below 0.
 
     A row of zeros is a constant channel: it correlates with nothing, and the least eigenvalue is 0.
 
