@@ -179,7 +179,7 @@ TIMM_CLASSES: dict[str, tuple[int, dict[str, Any]]] = {
         64,
         {
             **{"img_size": 64, "depths": ONES, "num_heads": (2, 2, 2, 2), "embed_dim": 16},
-            "window_ratio": (8, 8, 4, 2),
+            "window_ratio": (16, 16, 16, 32),
         },
     ),
     "pvt_v2.PyramidVisionTransformerV2": (
@@ -191,7 +191,7 @@ TIMM_CLASSES: dict[str, tuple[int, dict[str, Any]]] = {
         32,
         {
             **{"img_size": 32, "layers": ONES, "embed_dims": (16, 32, 32, 32), "num_heads": (2, 2, 2, 2)},
-            **{"mlp_ratio": 2, "patch_size": 4, "stem_hidden_dim": 16, "pooling_scale": 1, "use_mix_token": False},
+            **{"mlp_ratio": 2, "patch_size": 8, "stem_hidden_dim": 16, "pooling_scale": 2, "use_mix_token": False},
             "outlook_attention": (True, False, False, False),
         },
     ),
@@ -232,7 +232,7 @@ def _norm_free() -> nn.Module:
     from timm.models.nfnet import NfCfg, NormFreeNet
 
     made: nn.Module = NormFreeNet(
-        NfCfg(depths=ONES, channels=NARROW, stem_type="3x3", stem_chs=8, group_size=4, attn_layer="se"),
+        NfCfg(depths=ONES, channels=NARROW, stem_type="3x3", stem_chs=8, group_size=4, attn_layer="se", attn_kwargs={}),
         num_classes=CLASSES,
     )
     return made

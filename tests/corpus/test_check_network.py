@@ -51,6 +51,7 @@ def test_no_value_against_a_value_is_a_deviation() -> None:
     assert not Comparison("naswot", 3.0, math.nan).agrees()
     assert Comparison("naswot", math.nan, math.nan, "no rectifier", "none").agrees()
     assert Comparison("gradsign", 100, 104, noise=4).agrees()
+    assert Comparison("gradsign", math.nan, 104, "all is noise", noise=104).agrees()
     assert not Comparison("gradsign", 100, 110, noise=4).agrees()
 
 

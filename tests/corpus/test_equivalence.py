@@ -1,0 +1,294 @@
+"""The same function has the same scores, however its author filed it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.corpus import odd
+from trainless.core.scores import Scores
+from trainless.scoring.evaluate import score
+
+CLASSES = 3
+Forms = dict[str, nn.Module]
+
+
+class Wrapped(nn.Module):
+    """A network inside another module, under another name."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.model = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x)
+
+
+class NormReLU(nn.BatchNorm2d):
+    """Norm and activation in one class."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(super().forward(x))
+
+
+class Residual(nn.Module):
+    """``x + body(x)``."""
+
+    def __init__(self, *body: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+class Steps(nn.Module):
+    """A list of modules that the forward pass goes through, under names of its own."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        for index, layer in enumerate(layers):
+            setattr(self, f"part_{'abcdefghijklmnopqrstuvwxyz'[index]}", layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.children():
+            x = layer(x)
+        return x
+
+
+def nested(layers: Sequence[nn.Module], draw: random.Random) -> nn.Module:
+    """The layers in modules of random size and depth, with identities and dropouts between them."""
+    if len(layers) == 1:
+        extra = draw.choice([[], [nn.Identity()], [nn.Dropout(0.3)]])
+        return nn.Sequential(*layers, *extra) if extra else layers[0]
+    cut = draw.randrange(1, len(layers))
+    both = [nested(layers[:cut], draw), nested(layers[cut:], draw)]
+    return Wrapped(Steps(both)) if draw.random() < 0.4 else nn.Sequential(*both)
+
+
+def norm_and_relu(inside: bool, channels: int) -> list[nn.Module]:
+    return [NormReLU(channels)] if inside else [nn.BatchNorm2d(channels), nn.ReLU()]
+
+
+def convolutions(inside: bool = False) -> list[nn.Module]:
+    return [
+        *(nn.Conv2d(3, 6, 3, padding=1, bias=False), *norm_and_relu(inside, 6)),
+        Residual(nn.Conv2d(6, 6, 3, padding=1, bias=False), *norm_and_relu(inside, 6)),
+        *(nn.Conv2d(6, 10, 3, 2, 1, bias=False), *norm_and_relu(inside, 10)),
+        Residual(nn.Conv2d(10, 10, 3, padding=1, bias=False), *norm_and_relu(inside, 10)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(10, CLASSES)),
+    ]
+
+
+class Last(nn.Module):
+    """A module for channels first, in a network whose channels are last."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+
+
+class ConvolutionsLast(nn.Module):
+    """The convolutional network with its stream as N × H × W × C."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = convolutions()
+        self.stages = nn.ModuleList(
+            Residual(*map(Last, layer.body)) if isinstance(layer, Residual) else Last(layer) for layer in layers[:-3]
+        )
+        self.head = layers[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.permute(0, 2, 3, 1)
+        for stage in self.stages:
+            x = stage(x)
+        return self.head(x.mean((1, 2)))
+
+
+def plain_forms() -> Forms:
+    return {
+        "flat": nn.Sequential(*convolutions()),
+        "wrapped": Wrapped(nn.Sequential(*convolutions())),
+        "wrapped twice": Wrapped(Wrapped(nn.Sequential(*convolutions()))),
+        "other names": Steps(convolutions()),
+        "split": nn.Sequential(nn.Sequential(*convolutions()[:5]), nn.Sequential(*convolutions()[5:])),
+        "activation in the norm": nn.Sequential(*convolutions(inside=True)),
+        "channels last": ConvolutionsLast(),
+        **{f"nested {seed}": nested(convolutions(), random.Random(seed)) for seed in range(3)},
+    }
+
+
+class Block(nn.Module):
+    """ConvNeXt's block: 1 × 1 convolutions on channels first, or linear layers on channels last."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.last = last
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.norm = nn.LayerNorm(8)
+        self.wide = nn.Linear(8, 16) if last else nn.Conv2d(8, 16, 1)
+        self.narrow = nn.Linear(16, 8) if last else nn.Conv2d(16, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.last:
+            change = self.depthwise(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+            return x + self.narrow(F.gelu(self.wide(self.norm(change))))
+        change = self.norm(self.depthwise(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return x + self.narrow(F.gelu(self.wide(change)))
+
+
+class Modern(nn.Module):
+    """Stem, two blocks, head; the stream lies channels first or last."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.last = last
+        self.stem = nn.Conv2d(3, 8, 2, 2)
+        self.blocks = nn.Sequential(Block(last), Block(last))
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = self.blocks(x.permute(0, 2, 3, 1) if self.last else x)
+        return self.head(x.mean((1, 2) if self.last else (2, 3)))
+
+
+def modern_forms() -> Forms:
+    return {"first": Modern(False), "last": Modern(True), "last, wrapped": Wrapped(Modern(True))}
+
+
+class Attention(nn.Module):
+    """Self-attention written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.all(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return self.out(F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+class Mean(nn.Module):
+    """The mean over the positions of a sequence."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
+
+
+def transformer() -> list[nn.Module]:
+    def feed_forward() -> Residual:
+        return Residual(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 8))
+
+    blocks = [each for _ in range(2) for each in (Residual(nn.LayerNorm(8), Attention()), feed_forward())]
+    return [nn.Linear(5, 8), *blocks, nn.LayerNorm(8), Mean(), nn.Linear(8, CLASSES)]
+
+
+class Pairs(nn.Module):
+    """The transformer as its authors file it: a list of blocks with two parts each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = transformer()
+        self.embed = layers[0]
+        self.layers = nn.ModuleList(nn.Sequential(*layers[at : at + 2]) for at in (1, 3))
+        self.norm, self.head = layers[5], layers[7]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x).mean(1))
+
+
+def transformer_forms() -> Forms:
+    return {
+        "flat": nn.Sequential(*transformer()),
+        "in pairs": Pairs(),
+        "in pairs, wrapped": Wrapped(Pairs()),
+        "other names": Steps(transformer()),
+        **{f"nested {seed}": nested(transformer(), random.Random(seed)) for seed in range(2)},
+    }
+
+
+def mlp() -> list[nn.Module]:
+    return [
+        *(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU()),
+        *(Residual(nn.Linear(16, 16), nn.SiLU()), nn.Linear(16, CLASSES)),
+    ]
+
+
+def mlp_forms() -> Forms:
+    return {
+        "flat": nn.Sequential(*mlp()),
+        "wrapped": Wrapped(nn.Sequential(*mlp())),
+        "other names": Steps(mlp()),
+        **{f"nested {seed}": nested(mlp(), random.Random(seed)) for seed in range(3)},
+    }
+
+
+def unet_forms() -> Forms:
+    return {"as it is": odd.UNet(), "wrapped": Wrapped(odd.UNet()), "wrapped twice": Wrapped(Wrapped(odd.UNet()))}
+
+
+def recurrent_forms() -> Forms:
+    return {"as it is": odd.TokenLSTM(), "wrapped": Wrapped(odd.TokenLSTM())}
+
+
+FAMILIES: dict[str, tuple[Callable[[], Forms], tuple[int, ...] | None]] = {
+    "convolutions": (plain_forms, (3, 8, 8)),
+    "modern convolutions": (modern_forms, (3, 8, 8)),
+    "transformer": (transformer_forms, (6, 5)),
+    "MLP": (mlp_forms, (10,)),
+    "U-Net": (unet_forms, (3, 8, 8)),
+    "recurrent": (recurrent_forms, None),
+}
+
+
+def same_weights(forms: Forms) -> None:
+    """Give all forms the same weights, away from any initialisation."""
+    torch.manual_seed(0)
+    first = next(iter(forms.values()))
+    values = [torch.randn(tensor.shape) * 0.4 + (tensor.ndim == 1) for tensor in first.parameters()]
+    for net in forms.values():
+        for tensor, value in zip(net.parameters(), values, strict=True):
+            tensor.data.copy_(value.reshape(tensor.shape))
+
+
+def scored(net: nn.Module, shape: tuple[int, ...] | None) -> Scores:
+    torch.manual_seed(1)
+    x = torch.randint(1, 50, (6, 7)) if shape is None else torch.randn(6, *shape, dtype=torch.float64)
+    return score(net.double(), (x, torch.arange(6) % CLASSES))
+
+
+def differences(family: str) -> list[str]:
+    """Proxies by which a form differs from the first, with both values."""
+    make, shape = FAMILIES[family]
+    forms = make()
+    same_weights(forms)
+    tables = {name: scored(net, shape) for name, net in forms.items()}
+    begin, first = next(iter(tables.items()))
+    found = []
+    for name, scores in tables.items():
+        for a, b in zip(first, scores, strict=True):
+            same = a.failed and b.failed
+            if not same and not math.isclose(a.value, b.value, rel_tol=1e-5, abs_tol=1e-9):
+                found.append(f"{a.proxy}: {begin} {a.value:.8g} ({a.status}), {name} {b.value:.8g} ({b.status})")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_follow_the_function_and_not_its_filing(family: str) -> None:
+    found = differences(family)
+    assert not found, "\n".join(found)
