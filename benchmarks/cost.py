@@ -94,7 +94,9 @@ def costs(
         failed: dict[str, str] = {}
         compute = partial(scored, net, x, y, names, failed)
         if x.is_cuda:
-            compute()  # warms up
+            compute()  # warms up, as a small network does on a processor
+        else:
+            scored(plain(8), *batch(4, 8, x.device), names, {})
         own = []
         for _ in range(repeats):
             own.append(seconds(compute, x.device))
