@@ -107,6 +107,7 @@ def _record(
     with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
+    guard(p).lone |= bool(rules.statistics)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
@@ -138,6 +139,25 @@ def prepared(
         yield rules
 
 
+@quantity
+def remarks(p: Probe) -> tuple[str, ...]:
+    """What a reader of a network's scores should know of how it was run: nothing here is silent.
+
+    Example:
+        >>> from trainless.core.target import Target
+        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2))
+        >>> remarks(Probe.of(net, (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2)))
+        ('activation patterns are those of GELU',)
+    """
+    kinds = sorted({activation.kind for activation in trace(p).activations} - {"ReLU"})
+    said = [f"activation patterns are those of {', '.join(kinds)}"] if kinds else []
+    if guard(p).draws:
+        said.append("the network draws random numbers as it runs: they are fixed by the seed")
+    if guard(p).lone:
+        said.append("batch norms that see one value per channel and sample take the batch's statistics as constants")
+    return tuple(said)
+
+
 @dataclass
 class Verdict:
     """What was found on a few samples about a private network, once.
@@ -145,10 +165,12 @@ class Verdict:
     Attributes:
         modes: For each norm mode that was looked at, why it cannot hold; empty where it does.
         draws: Whether its forward pass draws random numbers.
+        lone: Whether samples had to be normalised alone where that cannot be.
     """
 
     modes: dict[str, str] = field(default_factory=dict)
     draws: bool = False
+    lone: bool = False
 
 
 _VERDICTS: WeakKeyDictionary[nn.Module, Verdict] = WeakKeyDictionary()

@@ -7,6 +7,7 @@ would be with an unlimited range of exponents; and its gradient is that of the l
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -48,6 +49,7 @@ _SATURATE = frozenset(
         *(F.hardtanh, F.hardtanh_, torch.erf, Tensor.erf),
     )
 )
+_SHAPED = frozenset((Tensor.expand_as, Tensor.view_as, Tensor.reshape_as, Tensor.type_as))  # as others, in shape alone
 _SOFTMAX = frozenset((F.softmax, torch.softmax, Tensor.softmax))
 _LOOKS = frozenset(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device", "requires_grad"))
 _PASSES = frozenset(
@@ -67,7 +69,7 @@ _PASSES = frozenset(
                 *("flatten", "reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "narrow", "chunk"),
                 *("split", "unbind", "movedim", "roll", "mean", "sum", "amax", "clone", "flip", "index_select"),
                 *("gather", "unflatten", "swapaxes", "expand", "expand_as", "contiguous", "to", "repeat"),
-                *("__getitem__", "masked_fill", "repeat_interleave", "abs"),
+                *("__getitem__", "masked_fill", "detach", "requires_grad_", "repeat_interleave", "abs"),
                 *("view_as", "reshape_as", "type_as", "float", "double", "unfold", "tile", "swapdims"),
             )
         ),
@@ -112,6 +114,8 @@ class Scales(TorchFunctionMode):
             return self._noted(func(*args, **kwargs), 0) if func not in _LOOKS else func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            return self._multihead(*args, **kwargs)
         if func in _LAYERS:
             return self._layer(func, *args, **kwargs)
         if func in _MULTIPLY:
@@ -128,7 +132,7 @@ class Scales(TorchFunctionMode):
             return self._noted(_OUT_OF_PLACE.get(func, func)(*given, **aligned[1]), scale)
         x, *rest = args or (kwargs.pop("input"),)
         args, scale = (x, *rest), self.of(x)
-        if func in _PASSES and not any(self._each((rest, kwargs))):
+        if func in _PASSES and (func in _SHAPED or not any(self._each((rest, kwargs)))):
             return self._noted(func(*args, **kwargs), scale)
         if func in _SOFTMAX:
             axis = rest[0] if rest else kwargs.get("dim", -1)
@@ -200,6 +204,23 @@ class Scales(TorchFunctionMode):
         elif attn_mask is not None:
             products = products + _times(attn_mask, -exponent)
         return cast(Tensor, self._noted(_softmax(products, -1, exponent) @ value, self.of(value)))
+
+    def _multihead(self, *args: Any, **kwargs: Any) -> tuple[Tensor, None]:
+        """``nn.MultiheadAttention`` in its usual form, step by step."""
+        given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        query, heads = given["query"], given["num_heads"]
+        unusual = ("bias_k", "bias_v", "add_zero_attn", "key_padding_mask", "attn_mask", "static_k", "static_v")
+        if query.ndim != 3 or any(given.get(name) is not None and given[name] is not False for name in unusual):
+            raise Unscorable("the flow goes beyond double precision and through attention with masks")
+        separate = [given[f"{name}_proj_weight"] for name in "qkv"] if given.get("use_separate_proj_weight") else None
+        biases = (None,) * 3 if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)
+        with self:
+            parts = zip(["query", "key", "value"], separate or given["in_proj_weight"].chunk(3), biases, strict=True)
+            rows = [F.linear(given[name], weight, bias) for name, weight, bias in parts]
+            q, k, v = (row.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3) for row in rows)
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=bool(given.get("is_causal")))
+            mixed = mixed.permute(2, 0, 1, 3).flatten(2)
+            return F.linear(mixed, given["out_proj_weight"], given["out_proj_bias"]), None
 
 
 _OUT_OF_PLACE: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -14,9 +14,10 @@ from trainless.core.errors import Unscorable
 from trainless.probe.axes import Layout, arranges, is_arithmetic
 from trainless.probe.blocks import Flow
 from trainless.probe.layers import block_names, modules, removed_after
-from trainless.probe.norms import normalised
+from trainless.probe.norms import Statistics
 from trainless.probe.points import First, Noise
-from trainless.probe.probe import Probe, quiet_randomness
+from trainless.probe.probe import Probe
+from trainless.probe.record import prepared, trace
 from trainless.probe.running import run
 from trainless.probe.spectra import least_eigenvalues
 from trainless.proxies.proxy import Paper, Setting, proxy
@@ -51,7 +52,12 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
         The network has no feature map of more than one channel and position, or one that is not finite.
     """
     q = p.once(x=First(1))
-    maps = _maps(q, count)
+    try:
+        maps = _maps(q, count)
+    except Unscorable:  # a norm sees a single value per channel: it takes the batch's statistics
+        if len(p.x) == 1:
+            raise
+        maps = _maps(q, count, trace(p.at(norm="isolated")).statistics)
     if not maps:
         raise Unscorable("the network has no feature map of more than one channel and position")
     source = q.generator("meco")
@@ -69,13 +75,15 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     return math.fsum(value * scale for value, (_, scale) in zip(least, full, strict=True))
 
 
-def _maps(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
+def _maps(p: Probe, count: Literal["tensors", "modules"], statistics: Statistics | None = None) -> list[Tensor]:
     """Channels × positions of every feature map."""
-    found = _of_modules(p, count) if count == "modules" or block_names(p.net) else _of_operations(p)
+    found = (
+        _of_modules(p, count, statistics) if count == "modules" or block_names(p.net) else _of_operations(p, statistics)
+    )
     return [rows for rows in found if min(rows.shape) > 1]
 
 
-def _of_modules(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
+def _of_modules(p: Probe, count: Literal["tensors", "modules"], statistics: Statistics | None) -> list[Tensor]:
     kept: list[tuple[Tensor, Tensor]] = []
     known: set[int] = set()  # of tensors that are kept, so that an id stays that tensor's
 
@@ -89,7 +97,7 @@ def _of_modules(p: Probe, count: Literal["tensors", "modules"]) -> list[Tensor]:
         for name, module in modules(p.net)
         if "parametrizations" not in name.split(".")
     ]
-    with removed_after(hooks), torch.no_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms):
+    with removed_after(hooks), torch.no_grad(), prepared(p, statistics=statistics):
         run(p.net, p.weights, p.x)
     return [sample.flatten(1) for _, sample in kept]
 
@@ -106,12 +114,12 @@ class _FeatureMaps(Flow):
             self.found.append(layout.turned(tensor.detach())[0].flatten(1).clone())
 
 
-def _of_operations(p: Probe) -> list[Tensor]:
+def _of_operations(p: Probe, statistics: Statistics | None) -> list[Tensor]:
     weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
     x = p.x.detach().clone()
     x = x.requires_grad_() if x.is_floating_point() else x
     flow = _FeatureMaps(x, weights)
-    with torch.enable_grad(), quiet_randomness(p), normalised(p.net, p.norm, p.kept_norms), flow:
+    with torch.enable_grad(), prepared(p, statistics=statistics), flow:
         run(p.net, weights, x)
     return flow.found
 

@@ -1,0 +1,108 @@
+"""Networks are recorded as what they compute, or refused by name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainless.core.errors import Unscorable
+from trainless.core.target import Target
+from trainless.probe import Probe
+from trainless.probe.record import remarks, trace
+from trainless.proxies import registry
+
+
+def probe(net: nn.Module, samples: int = 6) -> Probe:
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(samples, 3, 6, 6, generator=source)
+    return Probe.of(net, (x, torch.arange(samples) % 3), Target("multiclass", 3))
+
+
+class Base(nn.Module):
+    """A convolution, something in the middle, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act, self.head = nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Linear(4, 3)
+
+    def middle(self, x: Tensor) -> Tensor:
+        return self.act(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.middle(self.conv(x)).mean((2, 3)))
+
+
+class InPlace(Base):
+    """Means that its rectifier works in place."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        return self.act(x) + 2 * x
+
+
+def test_a_network_that_needs_to_work_in_place_does() -> None:
+    torch.manual_seed(0)
+    net = InPlace()
+    p = probe(net)
+    torch.testing.assert_close(trace(p).outputs, net.eval()(p.x))
+    assert net.act.inplace
+
+
+class ByHand(Base):
+    """Standardises over the batch by its own arithmetic."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        return (x - x.mean((0, 2, 3), keepdim=True)) / x.std((0, 2, 3), keepdim=True)
+
+
+def test_a_batch_norm_by_hand_has_no_measure_of_each_sample_alone() -> None:
+    p = probe(ByHand())
+    torch.testing.assert_close(trace(p).outputs, p.net(p.x))
+    assert registry["snip"](p) > 0
+    with pytest.raises(Unscorable, match="ByHand lets samples of a batch touch one another by code of its own"):
+        registry["gradsign"](p)
+
+
+class Dropping(Base):
+    """Drops at random by a function, a module of its own and a training flag."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        if self.training:
+            x = x * torch.bernoulli(torch.full_like(x, 0.5))
+        return F.dropout(F.dropout2d(x, 0.3), 0.5, training=True)
+
+
+def test_dropouts_are_off() -> None:
+    torch.manual_seed(0)
+    net = Dropping()
+    p = probe(net)
+    torch.testing.assert_close(trace(p).outputs, net.head(net.conv(p.x).mean((2, 3))))
+    assert not remarks(p)
+
+
+class Drawing(Base):
+    """Draws whatever its mode."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        return F.silu(x) * torch.rand_like(x[:1])
+
+
+def test_what_is_still_drawn_is_fixed_and_said() -> None:
+    net = Drawing()
+    assert registry["snip"](probe(net)) == registry["snip"](probe(net))
+    said = remarks(probe(net))
+    assert said[0] == "activation patterns are those of SiLU"
+    assert "draws random numbers" in said[1]
+
+
+class Training(Base):
+    """Gives more than its outputs in training."""
+
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        found = super().forward(x)
+        return (found, found) if self.training else found
+
+
+def test_heads_for_training_are_off() -> None:
+    assert registry["snip"](probe(Training().train())) > 0
