@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+_OURS: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 _LISTED: WeakKeyDictionary[nn.Module, tuple[tuple[str, nn.Module], ...]] = WeakKeyDictionary()
 
 
@@ -25,6 +26,20 @@ def modules(net: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
     if net not in _LISTED:
         _LISTED[net] = tuple((name, module) for name, module in net.named_modules() if name)
     return (("", net), *_LISTED[net])
+
+
+def is_ours(net: nn.Module) -> bool:
+    """Whether nothing runs but code of PyTorch's modules and of the spaces here.
+
+    Example:
+        >>> is_ours(nn.Sequential(nn.Flatten()))
+        False
+    """
+    if net not in _OURS:
+        kinds = {type(module).__module__ for _, module in modules(net)}
+        known = all(kind.startswith(("torch.nn.modules.", "trainless.spaces.")) for kind in kinds)
+        _OURS[net] = known and any(kind.startswith("trainless.") for kind in kinds)
+    return _OURS[net]
 
 
 def tied(net: nn.Module) -> bool:

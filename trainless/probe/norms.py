@@ -30,7 +30,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import Unscorable
-from trainless.probe.layers import modules, removed_after
+from trainless.probe.layers import is_ours, modules, removed_after
 from trainless.probe.second_order import batch_norm
 
 Norm: TypeAlias = Literal["batch", "isolated", "fresh", "off"]
@@ -328,5 +328,6 @@ def normalised(
             elif mode == "off":
                 module.forward = _identity
                 changed.append(module)
-        after.enter_context(rules)
+        if not is_ours(net):  # whose norms are modules and nothing else
+            after.enter_context(rules)
         yield rules

@@ -25,6 +25,7 @@ from trainless.probe.layers import (
     Standardised,
     block_names,
     conv_of,
+    is_ours,
     modules,
     removed_after,
     tied,
@@ -185,7 +186,7 @@ def guard(p: Probe) -> Verdict:
     verdict = _VERDICTS.setdefault(p.net, Verdict())
     if not verdict.modes:
         verdict.modes["batch"] = ""  # what runs below is not checked itself
-        if not _is_ours(p.net):
+        if not is_ours(p.net):
             for some in (p, replace(p, few=None)):  # it may want more samples than a few
                 with suppress(Exception):  # what does not run at all says why when it is run
                     verdict.modes["batch"] = _as_it_computes(some, verdict)
@@ -194,19 +195,12 @@ def guard(p: Probe) -> Verdict:
         raise InputError(verdict.modes["batch"])
     if p.norm not in verdict.modes:
         verdict.modes[p.norm] = ""
-        if p.norm in ("isolated", "fresh") and not _is_ours(p.net):
+        if p.norm in ("isolated", "fresh") and not is_ours(p.net):
             with suppress(Exception):
                 verdict.modes[p.norm] = _each_alone(p, p.norm)
     if verdict.modes[p.norm]:
         raise Unscorable(verdict.modes[p.norm])
     return verdict
-
-
-def _is_ours(net: nn.Module) -> bool:
-    """Whether nothing runs but code of PyTorch's and of the spaces here."""
-    kinds = {type(module).__module__ for _, module in modules(net)}
-    known = all(kind.startswith(("torch.nn.modules.", "trainless.spaces.")) for kind in kinds)
-    return known and any(kind.startswith("trainless.") for kind in kinds)
 
 
 _NEAR = {torch.float32: 1e-4, torch.float64: 1e-7}
