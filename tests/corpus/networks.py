@@ -17,6 +17,7 @@ from tests.corpus.torchvision_standin import install
 
 CLASSES = 3
 SAMPLES = 6
+CLOSED = ("timm:sequencer2d_s",)  # its last layer stays at zero
 Maker = Callable[[], nn.Module]
 
 
@@ -39,11 +40,15 @@ class Case:
     package: str = "torch"
 
     def network(self) -> nn.Module:
-        """The network, always with the same weights."""
+        """The network, always with the same weights; a layer that begins at zero lets nothing through and is drawn."""
         with torch.random.fork_rng([]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
-            return self.make()
+            net = self.make()
+            for module in net.modules():
+                if isinstance(module, nn.Linear) and not module.weight.any() and self.name not in CLOSED:
+                    module.reset_parameters()
+            return net
 
     def batch(self, samples: int = SAMPLES) -> tuple[Tensor, Tensor]:
         """Inputs and labels, always the same ones."""
@@ -104,7 +109,6 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "eva02_tiny_patch14_224": (28, {**VIT, "img_size": 28, "patch_size": 7, "embed_dim": 24}),
     "fasternet_t0": (32, {"depths": ONES, "embed_dim": 16}),
     "ghostnet_050": (32, {}),
-    "hgnetv2_b0": (32, {}),
     "hiera_tiny_224": (64, {"img_size": (64, 64), "embed_dim": 16, "num_heads": 1, "stages": ONES}),
     "inception_next_atto": (32, {"depths": ONES, "dims": DIMS}),
     "levit_128s": (
@@ -137,7 +141,6 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
             "hidden_sizes": (8, 16, 16, 16),
         },
     ),
-    "shvit_s1": (64, {}),
     "skresnet18": (32, {"layers": ONES, "channels": (16, 32, 32, 32)}),
     "starnet_s050": (32, {}),
     "swiftformer_xs": (64, {"layers": ONES, "embed_dims": (16, 24, 32, 48)}),

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from trainless.core.errors import Unscorable
 from trainless.probe.collapse import outputs_alike
+from trainless.probe.features import blocks
+from trainless.probe.layers import block_names
 from trainless.probe.points import Constant, Double, Draw, Parameters
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
@@ -59,25 +61,27 @@ def _outputs(p: Probe, constant: float, double: bool) -> Tensor:
 def _hidden(p: Probe, constant: float, double: bool) -> Tensor:
     """The first unit of the last block over all tokens, embeddings drawn from U(0, 1)."""
     tables = {id(module.weight) for module in p.net.modules() if isinstance(module, nn.Embedding)}
-    embeddings = tuple(name for name, tensor in p.net.named_parameters() if id(tensor) in tables)
-    t = trace(p.once(weights=_ConstantCell(constant, embeddings, double)))
-    if not t.blocks:
-        raise Unscorable("the network has no blocks whose outputs could be looked at")
-    return list(t.blocks.values())[-1].detach()[..., 0].flatten()
+    names = [name for name, tensor in p.net.named_parameters() if id(tensor) in tables]
+    own = bool(block_names(p.net))
+    tags = {name: name if own else f"embedding {place}" for place, name in enumerate(names)}  # whatever it is called
+    q = p.once(weights=_ConstantCell(constant, tuple(tags.items()), double))
+    if own:
+        return list(trace(q).blocks.values())[-1].detach()[..., 0].flatten()
+    return blocks(q)[-1].maps()[:, 0].flatten()
 
 
 @dataclass(frozen=True)
 class _ConstantCell:
-    """Every number the same, biases too; embeddings are drawn, so that tokens differ."""
+    """Every number the same, biases too; embeddings are drawn, so that tokens differ, each by a tag of its own."""
 
     value: float
-    embeddings: tuple[str, ...]
+    embeddings: tuple[tuple[str, str], ...]
     double: bool
 
     def __call__(self, own: Parameters, draw: Draw) -> dict[str, Tensor]:
         weights = Constant(self.value, biases=True)(own, draw)
-        for name in self.embeddings:
-            weights[name] = torch.rand(own[name].shape, generator=draw(name)).to(own[name])
+        for name, tag in self.embeddings:
+            weights[name] = torch.rand(own[name].shape, generator=draw(tag)).to(own[name])
         return {name: tensor.double() if self.double else tensor for name, tensor in weights.items()}
 
 
