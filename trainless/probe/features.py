@@ -15,7 +15,7 @@ from trainless.probe.axes import Layout
 from trainless.probe.points import drawn
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import trace
-from trainless.probe.spectra import eigenvalues, least_eigenvalues
+from trainless.probe.spectra import eigenvalues, least_eigenvalues, near
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ def scatter(rows: Tensor) -> Scatter:
     centred = rows - rows.mean(1, keepdim=True)
     singular = places <= channels
     products = centred.T @ centred if singular else centred @ centred.T
-    return Scatter(products / places, singular)
+    return Scatter(near(products / places), singular)
 
 
 def scattered_eigenvalues(scatters: Sequence[Scatter]) -> list[Tensor]:

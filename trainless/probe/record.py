@@ -95,6 +95,7 @@ def _record(
     p: Probe, layout: MemoryLayout, careful: bool, inner: AbstractContextManager[Any] | None = None
 ) -> tuple[ForwardPass, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
+    verdict = guard(p)  # before the hooks, which its passes would call too
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
         x.requires_grad_()
@@ -108,7 +109,7 @@ def _record(
     with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
-    guard(p).lone |= bool(rules.statistics)
+    verdict.lone |= bool(rules.statistics)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())

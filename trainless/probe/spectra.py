@@ -1,5 +1,7 @@
 """Eigenvalues and singular values, only those that are needed, on the device that the numbers are on.
 
+A processor decomposes matrices of up to ``NEAR`` rows faster than a GPU, which such a matrix leaves at once.
+
 The least eigenvalue comes from Lanczos iterations with the inverse (one Cholesky factor, no decomposition), the largest
 singular value from Lanczos iterations with the matrix or its factors. Both are exact to ``TOLERANCE`` of themselves
 unless stated; matrices of up to ``SMALL`` rows are decomposed.
@@ -12,11 +14,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-SMALL = 64
+SMALL, NEAR = 64, 128
 TOLERANCE = 1e-6
 _SHIFT = 1e-11  # of a correlation's unit diagonal: eigenvalues below it count as 0
 _STEPS, _BETWEEN = 96, 8  # Lanczos steps at most, and between two looks at what was found
 _WIDE = 256  # rows above which a GPU decomposes in single precision, in which such matrices were multiplied too
+
+
+def near(matrix: Tensor) -> Tensor:
+    """The matrix where it is decomposed fastest: on the processor, if it is small."""
+    return matrix.cpu() if matrix.is_cuda and matrix.shape[-1] <= NEAR else matrix
 
 
 def eigenvalues(matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -52,7 +59,7 @@ def largest_singular_value(left: Tensor, right: Tensor | None = None) -> float:
     right = None if right is None else right.double()
     columns = left.shape[1] if right is None else right.shape[0]
     if min(len(left), columns) <= SMALL:
-        return float(torch.linalg.matrix_norm(left if right is None else left @ right.T, 2))
+        return float(torch.linalg.matrix_norm((left if right is None else left @ right.T).cpu(), 2))
 
     def square(v: Tensor) -> Tensor:
         if right is None:
@@ -71,7 +78,7 @@ def _together(matrices: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -
         places.setdefault(len(matrix), []).append(place)
     found: dict[int, Tensor] = {}
     for alike in places.values():
-        found.update(zip(alike, compute(torch.stack([matrices[place] for place in alike])), strict=True))
+        found.update(zip(alike, compute(near(torch.stack([matrices[place] for place in alike]))), strict=True))
     return [found[place] for place in range(len(matrices))]
 
 

@@ -17,9 +17,9 @@ from trainless.probe.layers import block_names, modules, removed_after
 from trainless.probe.norms import Statistics
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe
-from trainless.probe.record import prepared, trace
+from trainless.probe.record import guard, prepared, trace
 from trainless.probe.running import run
-from trainless.probe.spectra import least_eigenvalues
+from trainless.probe.spectra import least_eigenvalues, near
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(
@@ -68,11 +68,20 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
             chosen.append((rows[picked], len(rows) / channels))
         else:
             chosen.append((rows, 1.0))
-    if not bool(torch.stack([torch.isfinite(rows).all() for rows in maps]).all()):
-        raise Unscorable("a feature map is not finite")
-    full = [(rows, scale) for rows, scale in chosen if rows.shape[1] > len(rows)]  # else some channels are the others'
-    least = least_eigenvalues([correlation(rows) for rows, _ in full])
-    return math.fsum(value * scale for value, (_, scale) in zip(least, full, strict=True))
+    by_shape: dict[torch.Size, list[tuple[Tensor, float]]] = {}
+    for rows, scale in chosen:
+        by_shape.setdefault(rows.shape, []).append((rows, scale))
+    matrices: list[Tensor] = []
+    scales: list[float] = []
+    for (size, places), alike in by_shape.items():  # in stacks: a GPU waits for every single operation
+        stacked = torch.stack([rows for rows, _ in alike])
+        if not bool(torch.isfinite(stacked).all()):
+            raise Unscorable("a feature map is not finite")
+        if places > size:  # else some channels are the others'
+            matrices += near(correlation(stacked)).unbind()
+            scales += [scale for _, scale in alike]
+    least = least_eigenvalues(matrices)
+    return math.fsum(value * scale for value, scale in zip(least, scales, strict=True))
 
 
 def _maps(p: Probe, count: Literal["tensors", "modules"], statistics: Statistics | None = None) -> list[Tensor]:
@@ -84,13 +93,14 @@ def _maps(p: Probe, count: Literal["tensors", "modules"], statistics: Statistics
 
 
 def _of_modules(p: Probe, count: Literal["tensors", "modules"], statistics: Statistics | None) -> list[Tensor]:
+    guard(p)  # before the hooks, which its passes would call too
     kept: list[tuple[Tensor, Tensor]] = []
     known: set[int] = set()  # of tensors that are kept, so that an id stays that tensor's
 
     def keep(module: nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(output, Tensor) and output.ndim > 2 and not (count == "tensors" and id(output) in known):
             known.add(id(output))
-            kept.append((output, output[0].clone()))  # a copy: what follows may work in place
+            kept.append((output, output[0].detach().clone()))  # a copy: what follows may work in place
 
     hooks = [
         module.register_forward_hook(keep)
