@@ -60,8 +60,18 @@ def test_reasons_of_both_are_shown() -> None:
     assert "naswot: none of both (the network has no rectifying activation)" in str(found)
 
 
+def test_patterns_of_which_one_follows_from_the_others() -> None:
+    """Four units and six samples: the kernel has no full rank, though no two patterns need be alike."""
+    for seed in range(5):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 3))
+        found = check_network(net, BATCH).comparisons[5]
+        assert "none of both (two samples have the same activation pattern: the kernel is singular)" in str(found)
+
+
 def test_values_and_single_logits() -> None:
-    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 1))
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 32), nn.ReLU(), nn.Linear(32, 1))
     check_network(net, (BATCH[0], torch.linspace(0, 1, 6)))
     check_network(net, (BATCH[0], torch.arange(6) % 2))
 

@@ -56,10 +56,9 @@ def naswot(p: Probe, containers: bool = False) -> float:
         by_times.setdefault(times, []).append(pattern)
     alike = sum(times * agreements(found) for times, found in by_times.items())
     kernel = torch.as_tensor(alike, dtype=torch.float64)
-    sign, logarithm = torch.linalg.slogdet(kernel)
-    if float(sign) <= 0 or not bool(torch.isfinite(logarithm)):
+    if int(torch.linalg.matrix_rank(kernel, hermitian=True)) < len(kernel):  # its determinant would be rounding noise
         raise Unscorable("two samples have the same activation pattern: the kernel is singular")
-    return float(logarithm)
+    return float(torch.linalg.slogdet(kernel)[1])
 
 
 def agreements(found: list[Pattern]) -> Labels:

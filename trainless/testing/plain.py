@@ -261,10 +261,9 @@ def _naswot(p: PlainNetwork) -> float:
         raise NoValue("a rectifier's first axis is not the samples'")
     bits = np.concatenate([(gate > 0).flatten(1).numpy() for gate in seen.inputs], 1)
     kernel = np.array([[float((a == b).sum()) for b in bits] for a in bits])
-    sign, value = np.linalg.slogdet(kernel)
-    if sign <= 0 or not math.isfinite(value):
-        raise NoValue("two samples have the same pattern")
-    return float(value)
+    if np.linalg.matrix_rank(kernel) < len(kernel):
+        raise NoValue("the kernel is singular")
+    return float(np.linalg.slogdet(kernel)[1])
 
 
 def _synflow(p: PlainNetwork) -> float:
