@@ -8,11 +8,11 @@ import typer
 
 
 def listing(
-    kind: str = typer.Argument(help="executors, presets, proxies, rankings, searchers, spaces, tables or tasks."),
+    kind: str = typer.Argument(help="One of the kinds named above."),
     pattern: str = typer.Argument("*", help="Only names that match, such as 'ntk*'."),
     as_json: bool = typer.Option(False, "--json", help="Print a list of objects with name and meaning."),
 ) -> None:
-    """List executors, presets, proxies, rankings, searchers, spaces (with their sizes), tables or tasks."""
+    """List executors, networks, presets, proxies, rankings, searchers, spaces (with their sizes), tables or tasks."""
     from trainless.catalogue import describe, registry_of
     from trainless.core.errors import UnknownName
 

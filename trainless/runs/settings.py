@@ -78,7 +78,7 @@ class ExecutionSettings:
     workers: int = setting(1, "The number of worker processes, each with one thread.", least=1)
     timeout: float | str | None = setting(None, "The longest time that one candidate may take, such as 60s.")
     memory_limit: float | str | None = setting(None, "The most memory of one worker, such as 4g.", metavar="SIZE")
-    engine: str = setting("local", "Where the workers are: local for this machine, ray for a Ray cluster.")
+    engine: str = setting("local", "Where the workers are: local is this machine (trainless list executors).")
     address: str = setting("", "The address of a Ray cluster; one is started here without it.")
     store: str = setting(
         "",
