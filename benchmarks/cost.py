@@ -1,8 +1,8 @@
 """What scoring real networks costs in forward-backward equivalents (FBE), on a processor or a GPU, and by width.
 
-    python benchmarks/cost.py                                # every network at batch 16 and 64, and the widths
-    python benchmarks/cost.py --device cuda --output cost-gpu.json
-    python benchmarks/cost.py --quick                        # batch 16, the small networks, two widths
+    python -m benchmarks.cost                                # every network at batch 16 and 64, and the widths
+    python -m benchmarks.cost --device cuda --output cost-gpu.json
+    python -m benchmarks.cost --quick                        # batch 16, the small networks, two widths
 
 The unit is one plain forward and backward pass of the same network on the same batch. Every measure runs on a fresh
 probe in turn with the unit: processor time on a processor (one thread), wall time between two synchronisations on a

@@ -1,7 +1,7 @@
 """What each proxy costs: forward-backward equivalents (FBE) and peak memory, on six networks.
 
-    python benchmarks/proxies.py             # batch 64, writes benchmarks/results/proxies.json
-    python benchmarks/proxies.py --quick     # batch 16, one repetition
+    python -m benchmarks.proxies             # batch 64, writes benchmarks/results/proxies.json
+    python -m benchmarks.proxies --quick     # batch 16, one repetition
     python benchmarks/render_proxies.py      # then docs/proxies.md from the results
 
 Every measure runs in a process of its own on one thread, so that the peak is its own: first alone, when memory is
@@ -51,7 +51,8 @@ METHOD = (
     "processor time of one thread, in turn with the plain pass in the default layout;"
     " lower quartile of the measure's times over lower quartile of the plain pass's"
 )
-RESULTS = Path(__file__).resolve().parent / "results" / "proxies.json"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "proxies.json"
 BEST: Arch = (3, 3, 3, 1, 3, 3)
 MEDIAN: Arch = (2, 4, 1, 3, 4, 3)
 EMPTIEST: Arch = (0, 0, 0, 1, 0, 0)
@@ -280,7 +281,7 @@ def measure_apart(network: str, title: str, batch: int, repeats: int, seconds: f
     """Run a measure in a fresh process; what goes wrong there is told, not raised."""
     command = [sys.executable, str(Path(__file__).resolve()), "--one", network, title]
     command += ["--batch", str(batch), "--repeats", str(repeats), "--seconds", str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
     if done.returncode:
         return Cost(error=(done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
     return Cost(**json.loads(done.stdout))
@@ -366,6 +367,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"FBE of what looks at blocks, by width, batch 16:\n{width_table(results['widths'])}")
         chosen.output.write_text(json.dumps(results, indent=1) + "\n")
     return int(any(cost["error"] for one in results["networks"].values() for cost in one["costs"].values()))
+
+
+def _environment() -> dict[str, str]:
+    """That of a process of its own: one thread, and this folder's modules where it can import them."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
 
 if __name__ == "__main__":
