@@ -57,5 +57,6 @@ THIN = {
     "recurrent": Thin({"emsize": 6, "nhid": 8, "layers": 2, "nodes": 12}, (TOKENS,)),
     "nats-size": Thin(cheap={"layer": 8}),
     "transformer": Thin({"patches": (2, 4)}, cheap={"depth": 3, "width": 3}),
+    "residual": Thin(cheap={"width": 1, "depth": 2, "kernel": 2}),
 }
 assert sorted(THIN) == registry.names(), "a new space needs a line here"

@@ -54,6 +54,7 @@ registry.add("mobilenet-small", "trainless.spaces.mobilenet:small_mobilenet")
 registry.add("recurrent", "trainless.spaces.recurrent:Recurrent")
 registry.add("nats-size", "trainless.spaces.sizes:Sizes")
 registry.add("transformer", "trainless.spaces.transformer:Transformer")
+registry.add("residual", "trainless.spaces.residual:Residual")
 
 
 def open_space(name: str, text: str = "") -> Space:
