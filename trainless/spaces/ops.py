@@ -89,7 +89,7 @@ class BlockNetwork(Network):
     ) -> None:
         super().__init__()
         self.stem, self.blocks, self.last = stem, nn.ModuleList(blocks), last
-        self.pool = GLOBAL[dims](1)
+        self.pool: nn.Module = GLOBAL[dims](1)
         self.classifier = classifier
         self.block_names = ("stem", *(f"blocks.{index}" for index in range(len(blocks))))
 

@@ -54,7 +54,8 @@ class ResidualShape:
     @property
     def features(self) -> int:
         """How many numbers the classifier reads."""
-        return self.width * 2 ** (self.stages - 1) * (1 + (self.pool == "mean+max"))
+        last: int = self.width * 2 ** (self.stages - 1)
+        return 2 * last if self.pool == "mean+max" else last
 
 
 @dataclass(frozen=True)
