@@ -270,9 +270,10 @@ def _alone(
     for careful in (False, True):
         recorder = Recorder(p.net, p.weights, careful)
         norms = normalised(p.net, mode, statistics=given or None, samples=len(x))
-        with quiet_randomness(p), norms as rules, recorder:
-            before = random_states(x.device)
-            outputs = run(p.net, p.weights, x)
+        with quiet_randomness(p), norms as rules:
+            before = random_states(x.device)  # not recorded: it reads tensors' memory
+            with recorder:
+                outputs = run(p.net, p.weights, x)
             if verdict is not None:
                 verdict.draws |= random_states(x.device) != before
         if not recorder.spoilt():
