@@ -17,13 +17,13 @@ networks like the densest, 40 random ones of a third of that, three ResNet-18). 
 to 15 processes: scoring at 25 networks per second (measured: 15 to 21 with 11 to 30 proxies), ten prunings at
 2 s per supernet, training at 10^13 per second in images and 5 × 10^12 in signals and volumes.
 
-    task             networks            epochs   densest   ResNet-18   study   score + search + train
-    breastmnist      16 × 5, width 64    200         55.1       149.3    3390     6 + 3 + 6 minutes
-    digits           16 × 5, width 64     60          3.1         7.9     190     6 + 3 + 2
-    cinc2017         16 × 5, width 64     10         97.0       390.3    6340     7 + 4 + 21
-    cinc2017         16 × 2, width 32     10         41.5        97.6    2500     3 + 2 + 8
-    adrenalmnist3d   16 × 5, width 64    100       2904.0      6325.8  174000     far too long
-    adrenalmnist3d    8 × 1, width 16     40         63.6       159.2    3870     4 + 1 + 13
+    task              networks            epochs   densest   ResNet-18   study   score + search + train
+    breastmnist       16 × 5, width 64    200         55.1       149.3    3390     6 + 3 + 6 minutes
+    digits            16 × 5, width 64     60          3.1         7.9     190     6 + 3 + 2
+    cinc2017-windows  16 × 5, width 64     10         97.0       390.3    6340     7 + 4 + 21
+    cinc2017-windows  16 × 2, width 32     10         41.5        97.6    2500     3 + 2 + 8
+    adrenalmnist3d    16 × 5, width 64    100       2904.0      6325.8  174000     far too long
+    adrenalmnist3d     8 × 1, width 16     40         63.6       159.2    3870     4 + 1 + 13
 
 ``--sample 1500 --again 150`` makes scoring a third.
 """
@@ -63,7 +63,7 @@ from trainless.spaces.nb201 import NasBench201
 RECIPES = {
     "breastmnist": "teacup-breastmnist",
     "adrenalmnist3d": "teacup-nodulemnist3d",
-    "cinc2017": "teacup-ecg2017",
+    "cinc2017-windows": "teacup-ecg2017",
 }
 RANKINGS = ("trainless",)
 PAPER, OWN, JOBS, MEMBERS = "scores_paper.npz", "scores_own.npz", "jobs.json", "members.npz"

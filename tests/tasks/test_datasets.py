@@ -41,7 +41,7 @@ def test_the_known_duplicates_are_noted(data_dir: Path) -> None:
 
 @pytest.mark.slow
 def test_cinc2017_is_split_by_record(data_dir: Path) -> None:
-    made = task("cinc2017")
+    made = task("cinc2017-windows")
     assert (made.input_shape, made.target.names) == ((1, 1000), ("N", "A", "O", "~"))
     records = [set(np.asarray(made.part(part).groups).tolist()) for part in PARTS]
     assert sum(map(len, records)) == len(set().union(*records)) == 1500
@@ -56,12 +56,26 @@ def test_cinc2017_is_split_by_record(data_dir: Path) -> None:
 
 
 def test_cinc2017_windows_are_the_records_own_samples(data_dir: Path) -> None:
-    made = task("cinc2017")
+    made = task("cinc2017-windows")
+    assert made.fingerprint == "222aaeee32d9beaf"  # that of the published study
     part = made.part("valid")
     raw = np.load(data_dir / "ecg2017" / "cinc2017_subset1500.npz", allow_pickle=False)
     first = str(np.asarray(part.groups)[0])
     start = raw["offsets"][raw["records"].tolist().index(first)]
     np.testing.assert_array_equal(part.x[:2][:, 0], np.stack([raw["signal"][start + k :][:1000] for k in (0, 500)]))
+
+
+def test_cinc2017_answers_by_recording(data_dir: Path) -> None:
+    made = task("cinc2017")
+    assert (made.input_shape, made.target.names) == ((1, 4500), ("N", "A", "O", "~"))
+    assert [made.part(part).cases for part in PARTS] == [1050, 225, 225]
+    windows = [task("cinc2017-windows").part(part) for part in PARTS]
+    for part, other in zip(PARTS, windows, strict=True):
+        assert set(np.asarray(made.part(part).names).tolist()) == set(np.asarray(other.groups).tolist())
+    file = task(data_dir / "ecg2017" / "cinc2017_subset1500.npz")
+    assert (file.input_shape, file.target.names) == ((1, 4500), ("A", "N", "O", "~"))
+    assert task("cinc2017", window=1000).input_shape == (1, 1000)
+    assert task("cinc2017", size=3000).source.resampling == (1, 3)
 
 
 def test_cifar10_subset(data_dir: Path) -> None:
@@ -126,7 +140,8 @@ def test_cinc2017_from_the_challenges_own_files(tmp_path: Path, monkeypatch: pyt
         lines.append(f"A{i:05},{'NAO~'[i % 4]}")
     (folder / "REFERENCE.csv").write_text("\n".join(lines))
     made = task("cinc2017")
-    assert sum(sizes(made)) == 24 * 4
+    assert (made.input_shape, sum(sizes(made))) == ((1, 2700), 24)
+    assert sum(sizes(task("cinc2017-windows"))) == 24 * 4
     (folder / "A00003.mat").unlink()
     with pytest.raises(InputError, match=r"record A00003.mat is missing or cannot be read"):
         task("cinc2017")

@@ -34,9 +34,9 @@ def predict(
     predictor = open_predictor(run, space)
     new = read_new(inputs, predictor.task)
     with one_thread():
-        said = predictor.predict(new.x, device or default_device())
+        said = predictor.predict(new.x, device or default_device(), new.records)
     write_csv(csv, predictor, said, new.names)
-    typer.echo(f"{len(new.x)} {'case is' if len(new.x) == 1 else 'cases are'} in {csv}.")
+    typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {csv}.")
     if said.refer is not None:
         typer.echo(f"To be referred to a person: {int(said.refer.sum())}.")
     if said.drift is not None and predictor.drift is not None:

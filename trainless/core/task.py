@@ -16,7 +16,7 @@ from torch import Tensor
 from trainless.core.errors import InputError
 from trainless.core.seeds import generator
 from trainless.core.target import Target
-from trainless.core.types import Array
+from trainless.core.types import Array, Floats, Index
 
 PartName = Literal["train", "valid", "test"]
 
@@ -45,17 +45,111 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One split as stored: ``x`` is ``(N, C, *spatial)``, ``groups`` says who each sample came from, where known."""
+    """One split as stored, row by row; a case is a row, or all rows that were cut from one recording.
+
+    Args:
+        x: The inputs ``(N, C, *spatial)``.
+        y: The label of each row.
+        groups: Who each row came from, where known.
+        records: The number of the recording that each row is a window of; None where every row is a case of its own.
+        names: What the case of each row is called, such as its file, where known.
+
+    Example:
+        >>> part = Part(np.zeros((3, 1, 4)), np.array([1, 1, 0]), records=np.array([7, 7, 2]))
+        >>> len(part), part.cases, part.truth.tolist()
+        (3, 2, [1, 0])
+    """
 
     x: Array | Rows
     y: Array
     groups: Array | None = None
+    records: Index | None = None
+    names: Array | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
+    def first_of(self, rows: Index) -> Index:
+        """Of some rows the first of each case, in their order."""
+        return rows if self.records is None else rows[first_rows(self.records[rows])]
 
-EXAMPLES = {"npz": "new.npz", "npy": "new.npy", "table": "new.csv", "images": "new-images/", "volumes": "new-volumes/"}
+    @property
+    def first(self) -> Index:
+        """The first row of each case."""
+        return self.first_of(np.arange(len(self)))
+
+    @property
+    def cases(self) -> int:
+        """How many cases there are."""
+        return len(self.first)
+
+    @property
+    def truth(self) -> Array:
+        """The label of each case."""
+        return self.y[self.first]
+
+    def rows_of(self, cases: Index) -> Index:
+        """The rows of some cases, in the order of the cases."""
+        if self.records is None:
+            return cases
+        order = np.argsort(self.records, kind="stable")
+        ends = np.searchsorted(self.records[order], self.records[self.first[cases]], side="right")
+        starts = np.searchsorted(self.records[order], self.records[self.first[cases]], side="left")
+        pieces = [order[start:end] for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate([np.empty(0, np.int64), *pieces])
+
+    def take(self, rows: Index) -> Part:
+        """A part of some rows; of a memory-mapped array without reading them."""
+        x = Rows(self.x, rows) if isinstance(self.x, np.memmap) else self.x[rows]
+        others = (None if each is None else each[rows] for each in (self.groups, self.records, self.names))
+        return Part(x, self.y[rows], *others)
+
+
+def first_rows(records: Index) -> Index:
+    """The first row of each recording, in the order in which recordings come first.
+
+    Example:
+        >>> first_rows(np.array([5, 5, 3, 5, 9])).tolist()
+        [0, 2, 4]
+    """
+    return np.sort(np.unique(records, return_index=True)[1])
+
+
+def by_record(values: Floats, records: Index | None, axis: int = 0) -> Floats:
+    """The mean over the windows of each recording, in the order in which recordings come first.
+
+    Args:
+        values: Probabilities or anything else, one entry per window along an axis.
+        records: The recording of each window; None leaves the values as they are.
+        axis: The axis of the windows.
+
+    Example:
+        >>> by_record(np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.8]]), np.array([4, 4, 1])).tolist()
+        [[0.5, 0.5], [0.2, 0.8]]
+    """
+    if records is None:
+        return values
+    first = first_rows(records)
+    known, inverse = np.unique(records, return_inverse=True)
+    rank = np.empty(len(known), np.int64)
+    rank[np.searchsorted(known, records[first])] = np.arange(len(first))
+    place = rank[inverse.reshape(-1)]
+    rows = np.moveaxis(values, axis, 0)
+    total = np.zeros((len(first), *rows.shape[1:]))
+    np.add.at(total, place, rows)
+    count = np.bincount(place).reshape(-1, *[1] * (rows.ndim - 1))
+    return np.moveaxis(total / count, 0, axis)
+
+
+EXAMPLES = {
+    "npz": "new.npz",
+    "npy": "new.npy",
+    "table": "new.csv",
+    "images": "new-images/",
+    "volumes": "new-volumes/",
+    "recordings": "new.npz",
+    "ts": "new.ts",
+}
 MODES = ("L", "RGB", "F")
 
 
@@ -65,7 +159,8 @@ class InputFormat:
 
     ``channels`` says where the channel axis was: ``first``, ``last`` or ``none``; empty is not known. The ``mode`` of
     images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values; ``label_last`` tells
-    whether the last column of an array was the label.
+    whether the last column of an array was the label. Recordings that were resampled say by which fraction
+    (``resampling``); where they differed in length, one of ``any_length`` is cut into windows.
 
     Example:
         >>> InputFormat("table", columns=("t0", "t1")).example
@@ -78,6 +173,8 @@ class InputFormat:
     resized: bool = False
     columns: tuple[str, ...] = ()
     label_last: bool = False
+    resampling: tuple[int, ...] = ()
+    any_length: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):
@@ -221,7 +318,8 @@ def _fingerprint(task: Task) -> str:
     for part in (task.train, task.valid, task.test):
         digest.update(b"|")
         if part is not None:
-            for array in (part.x, part.y):
+            held = (part.x, part.y) if part.records is None else (part.x, part.y, part.records)
+            for array in held:
                 digest.update(repr((array.shape, array.dtype.str)).encode())
                 step = max(1, 2**23 // max(1, int(np.prod(array.shape[1:]))))
                 for start in range(0, len(array), step):

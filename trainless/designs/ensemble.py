@@ -79,7 +79,7 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers) -> Json
             arrays["single"] = run_part(alone, task, "test", settings.device)[0]
             judged["single"] = single_verdict(arrays["single"], task)
     with replacing(folder / PREDICTIONS) as beside:
-        np.savez(beside, y=np.asarray(task.test.y), **arrays)
+        np.savez(beside, y=np.asarray(task.test.truth), **arrays)
     return judged
 
 
@@ -105,9 +105,9 @@ def summarise(
             "kind": task.target.kind,
             "outputs": task.target.outputs,
             "classes": task.target.names,
-            "samples": {name: 0 if part is None else len(part) for name, part in parts.items()},
-            "stopping": 0 if holdout.task is task else len(holdout.task.part("valid")),
-            "calibration": len(holdout.calibration),
+            "samples": {name: 0 if part is None else part.cases for name, part in parts.items()},
+            "stopping": 0 if holdout.task is task else holdout.task.part("valid").cases,
+            "calibration": len(task.part("valid").first_of(holdout.calibration)),
             "notes": task.notes,
         },
         "plan": plan.to_json(),
@@ -157,7 +157,7 @@ def draws_for(task: Task) -> int:
 
 def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
     """Everything about the ensemble on the test part, as plain data; groups are the search method of each member."""
-    y = np.asarray(task.part("test").y)
+    y = np.asarray(task.part("test").truth)
     members = [evaluate(task.target, y, member, draws=0) for member in said.members]
     found: Json = {
         "samples": len(y),
@@ -178,7 +178,7 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
 
 def _together(members: Floats, task: Task) -> Json:
     """An ensemble of some members beside the mean of them (TEACUP, table 1)."""
-    y = np.asarray(task.part("test").y)
+    y = np.asarray(task.part("test").truth)
     single = [evaluate(task.target, y, member, draws=0) for member in members]
     values = {name: [one[name].value for one in single] for name in single[0]}
     return {
@@ -228,5 +228,5 @@ def single_verdict(members: Floats, task: Task) -> Json:
     """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
     found = _together(members, task)
     if task.target.kind != "regression":
-        found["confidence_curve"] = confidence_curve(members, np.asarray(task.part("test").y))
+        found["confidence_curve"] = confidence_curve(members, np.asarray(task.part("test").truth))
     return dict(strict(found))

@@ -15,12 +15,12 @@ from trainless.core.errors import InputError
 from trainless.core.task import Part, Task
 from trainless.core.types import Floats, Index
 from trainless.learn.recipe import Recipe
-from trainless.tasks.split import grouped, stratified
+from trainless.tasks.split import divided
 
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """A task as training sees it, and the validation samples that are held out for calibration, shuffled."""
+    """A task as training sees it, and the validation samples that are held out for calibration, cases shuffled."""
 
     task: Task
     calibration: Index
@@ -43,23 +43,22 @@ def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) 
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])
     if recipe.keep == "last" and not choosing:
-        return Holdout(task, order.permutation(len(valid)))
+        return Holdout(task, valid.rows_of(order.permutation(valid.cases)))
     stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
-    groups = None if valid.groups is None else valid.groups[stopping]
-    part = Part(valid.x[stopping], valid.y[stopping], groups)
-    seen = replace(task, valid=part, fingerprint=f"{task.fingerprint}.{seed}")
-    return Holdout(seen, order.permutation(calibration))
+    seen = replace(task, valid=valid.take(stopping), fingerprint=f"{task.fingerprint}.{seed}")
+    if valid.records is None:
+        return Holdout(seen, order.permutation(calibration))
+    cases = np.flatnonzero(np.isin(valid.first, calibration))
+    return Holdout(seen, valid.rows_of(order.permutation(cases)))
 
 
 def _halves(valid: Part, values: bool, seed: int) -> tuple[Index, Index]:
-    strata = np.zeros(len(valid), np.int64) if values else np.asarray(valid.y)
     halves: list[Index] = []
-    if valid.groups is not None and len(np.unique(valid.groups)) > 1:
-        halves = grouped(strata, valid.groups, seed, (0.5, 0.5))
-    elif valid.groups is None:
-        halves = stratified(strata, seed, (0.5, 0.5))
+    if valid.groups is None or len(np.unique(valid.groups)) > 1:
+        halves = divided(valid, seed, (0.5, 0.5), values=values)
     if not halves or min(map(len, halves)) == 0:
-        halves = np.array_split(np.random.default_rng(seed).permutation(len(valid)), 2)
+        pieces = np.array_split(np.random.default_rng(seed).permutation(valid.cases), 2)
+        halves = [valid.rows_of(piece) for piece in pieces]
     return halves[0], halves[1]
 
 
@@ -90,7 +89,7 @@ def standardised(task: Task, scale: Scale) -> Task:
     def part(held: Part) -> Part:
         y: npt.NDArray[Any] = np.asarray(held.y, np.float64)
         plain = (y.reshape(len(held), -1) - scale.mean) / scale.deviation
-        return Part(held.x, plain.reshape(y.shape).astype(np.float32), held.groups)
+        return replace(held, y=plain.reshape(y.shape).astype(np.float32))
 
     train, valid = part(task.part("train")), part(task.part("valid"))
     return replace(task, train=train, valid=valid, fingerprint=f"{task.fingerprint}.standardised")

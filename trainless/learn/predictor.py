@@ -15,7 +15,7 @@ from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
-from trainless.core.task import Part, PartName, Task
+from trainless.core.task import Part, PartName, Task, by_record
 from trainless.core.text import undamaged
 from trainless.core.types import Floats, Index, Labels, Mask
 from trainless.learn.batches import Feed, Precision, in_order, outputs
@@ -104,15 +104,18 @@ class Predictor:
         members, features = run_part(self, task or self.task, part, device)
         return self.read(members, features)
 
-    def predict(self, x: npt.NDArray[np.generic], device: str = "cpu") -> Prediction:
-        """Predict raw inputs ``(N, C, *spatial)``, normalised here as the training data were and read in batches."""
+    def predict(self, x: npt.NDArray[np.generic], device: str = "cpu", records: Index | None = None) -> Prediction:
+        """Predict raw inputs ``(N, C, *spatial)``, normalised here as the training data were and read in batches.
+
+        Where ``records`` say which recording each is a window of, there is one answer per recording.
+        """
         if x.ndim != 1 + len(self.task.input_shape) or x.shape[1:] != self.task.input_shape:
             shape = ", ".join(map(str, self.task.input_shape))
             raise InputError(f"inputs of shape {x.shape} were given; expected (N, {shape})")
         if not len(x):
             raise InputError("no inputs were given; expected at least one sample")
         labels = np.zeros((len(x), 1), np.float32)
-        return self.predict_part("test", task=replace(self.task, test=Part(x, labels)), device=device)
+        return self.predict_part("test", task=replace(self.task, test=Part(x, labels, records=records)), device=device)
 
     def read(self, members: Floats, features: Floats | None = None) -> Prediction:
         """Turn members' predictions into the ensemble's."""
@@ -167,12 +170,13 @@ def calibrate(
 
     The promises of sets, intervals and deferral hold for samples that neither chose checkpoints nor members, which are
     those of the index, shuffled. The temperature counts as a choice too: the first third of the samples fits it, the
-    rest is for the promises.
+    rest is for the promises. Where samples are windows of recordings, all of this is by recording.
     """
     bare = Predictor(task, nets, np.asarray(weights, np.float64))
     members, features = run_part(bare, task, "valid", device, index)
-    y: npt.NDArray[Any] = np.asarray(task.part("valid").y)[index]
-    some = np.sort(np.random.default_rng(seed).permutation(len(task.part("train")))[:DRIFT_SAMPLES])
+    train, valid = task.part("train"), task.part("valid")
+    y: npt.NDArray[Any] = np.asarray(valid.y)[valid.first_of(index)]
+    some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:DRIFT_SAMPLES]))
     drift = fit_drift(run_part(bare, task, "train", device, some)[1], features)
     mean = average(members, bare.weights)
     if task.target.kind == "regression":
@@ -192,7 +196,8 @@ def run_part(
 ) -> tuple[Floats, Floats]:
     """Members' predictions ``(members, N, outputs)`` and drift features of samples of a part, batch by batch.
 
-    The features are plain statistics of the inputs and what goes into the first member's last linear layer.
+    Both are means over the windows of a recording, where the samples are such. The features are plain statistics of the
+    inputs and what goes into the first member's last linear layer.
     """
     place = torch.device(device)
     feed = Feed(task, part, place, held_bytes=0)
@@ -204,14 +209,16 @@ def run_part(
             answers = [net(x).float().cpu() for net in nets]
             found.append(np.stack([predictions(answer, task.target) for answer in answers]))
             features.append(np.concatenate([statistics(x), seen(len(x))], axis=1))
-    return np.concatenate(found, axis=1), np.concatenate(features)
+    records = task.part(part).records
+    ours = None if records is None else records[wanted]
+    return by_record(np.concatenate(found, axis=1), ours, axis=1), by_record(np.concatenate(features), ours)
 
 
 def predict_part(net: nn.Module, task: Task, part: PartName, device: torch.device | str = "cpu") -> Floats:
-    """Predictions of a network on a part in float32: probabilities of classes, or values."""
+    """Predictions of a network on the cases of a part in float32: probabilities of classes, or values."""
     place = torch.device(device)
     answers, _ = outputs(net.to(place), Feed(task, part, place), Precision(place))
-    return predictions(answers, task.target)
+    return by_record(predictions(answers, task.target), task.part(part).records)
 
 
 def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> None:

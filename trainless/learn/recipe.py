@@ -154,7 +154,7 @@ def recipe(name: str, **changes: Any) -> Recipe:
 def recipe_for(task: Task) -> Recipe:
     """The recipe of a task's own paper where there is one, and the default otherwise."""
     own = {
-        "cinc2017": "teacup-ecg2017",
+        "cinc2017-windows": "teacup-ecg2017",
         "breastmnist": "teacup-breastmnist",
         "nodulemnist3d": "teacup-nodulemnist3d",
         "cifar10": "nb201",

@@ -148,7 +148,7 @@ def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArra
         chosen = firsts[:EXAMPLES]
     found["examples"], found["examples_y"] = _reduced(train, chosen, task.dims), y[chosen]
     if task.test is not None and len(cases):
-        found["cases"], found["cases_x"] = np.asarray(cases), _reduced(task.test, cases, task.dims)
+        found["cases"], found["cases_x"] = np.asarray(cases), _reduced(task.test, task.test.first[cases], task.dims)
     return found
 
 

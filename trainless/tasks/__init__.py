@@ -21,7 +21,7 @@ __all__ = ["descriptions", "registry", "task"]
 Loader = Callable[..., "Task"]
 FLAT = "path chest derma oct pneumonia retina breast blood tissue organa organc organs"
 SOLID = "organ nodule adrenal fracture vessel synapse"
-READABLE = ".npz, .npy, .csv, .tsv, .txt, .text, .tokens, a folder of images by class or of NIfTI volumes with a table"
+READABLE = ".npz, .npy, .csv, .tsv, .ts, .txt, .tokens, a folder of images by class or of NIfTI volumes with a table"
 
 
 def _medmnist(name: str, *, label: str | int = "") -> Task:
@@ -38,7 +38,8 @@ for _name, _where, _text in (
     ("ecg-sim", "builtin:ecg_sim", "simulated single-lead rhythms, 1D, 4 classes; no download"),
     ("nodule-sim", "builtin:nodule_sim", "simulated volumes with or without a nodule, 3D, binary; no download"),
     ("tiny-text", "builtin:tiny_text", "sentences of a small grammar, tokens; no download"),
-    ("cinc2017", "datasets:cinc2017", "CinC 2017 single-lead ECG, windows split by record, 4 classes; data directory"),
+    ("cinc2017", "datasets:cinc2017", "CinC 2017 single-lead ECG, answers by recording, 4 classes; data directory"),
+    ("cinc2017-windows", "datasets:cinc2017_windows", "the same, each window of 1,000 samples a case; data directory"),
     ("cifar10", "datasets:cifar10", "CIFAR-10 photographs, 32×32, 10 classes; data directory"),
 ):
     registry.add(_name, f"trainless.tasks.{_where}")
@@ -53,6 +54,7 @@ for _endings, _where in (
     (".npz", "numpy_files:from_npz"),
     (".npy", "numpy_files:from_npy"),
     (".csv .tsv", "table:from_csv"),
+    (".ts", "ts_files:from_ts"),
     (".txt .text .tokens", "text:from_text"),
 ):
     for _name in _endings.split():

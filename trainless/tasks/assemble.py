@@ -15,9 +15,9 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.target import Kind, Target
 from trainless.core.task import InputFormat, Part, PartName, Rows, Task
-from trainless.core.types import Array, Floats, Index
+from trainless.core.types import Array, Floats
 from trainless.tasks.reading import Reading, Samples, channels_first, detect
-from trainless.tasks.split import FRACTIONS, grouped, stratified
+from trainless.tasks.split import FRACTIONS, divided
 
 Given = Mapping[PartName, Samples]
 PARTS: tuple[PartName, ...] = ("train", "valid", "test")
@@ -45,7 +45,7 @@ def assemble(
     for part in given:
         require_finite(inputs[part], part if len(given) > 1 else "")
     codes, target = encode([vector(given[part].y, reading, said) for part in given], reading, names, said)
-    read = {part: Part(inputs[part], y, given[part].groups) for part, y in zip(given, codes, strict=True)}
+    read = {part: _part(inputs[part], y, given[part]) for part, y in zip(given, codes, strict=True)}
     parts = _split(read, target, reading.seed)
     _check_parts(parts, target, said)
     mean, std = _normalisation(parts["train"].x, said)
@@ -54,13 +54,17 @@ def assemble(
     return Task(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
 
 
+def _part(x: Array, y: Array, samples: Samples) -> Part:
+    return Part(x, y, samples.groups, samples.records, samples.names)
+
+
 def _check(part: PartName, samples: Samples) -> None:
     x, y = samples.x, samples.y
     if x.dtype.kind not in "biuf":
         raise InputError(f"inputs of the {part} part are of type {x.dtype}; expected integers or floats")
     if 0 in x.shape or not x.shape:
         raise InputError(f"inputs of the {part} part are empty (shape {x.shape}); expected at least one sample")
-    for what, array in (("labels", y), ("groups", samples.groups)):
+    for what, array in (("labels", y), ("groups", samples.groups), ("names", samples.names)):
         if array is not None and (array.ndim == 0 or len(array) != len(x)):
             raise InputError(f"{len(x)} inputs and {array.size} {what} were given in the {part} part; expected as many")
 
@@ -86,22 +90,11 @@ def _split(read: dict[PartName, Part], target: Target, seed: int) -> dict[PartNa
         return {part: read[part] for part in PARTS}
     fractions = [1 - 0.15 * (len(wanted) - 1), *FRACTIONS[1 : len(wanted)]]
     whole = read["train"]
-    strata = np.zeros(len(whole.y), np.int64) if target.kind == "regression" else whole.y
-    if whole.groups is None:
-        indices = stratified(strata, seed, fractions)
-    else:
-        indices = grouped(strata, whole.groups, seed, fractions)
-    for part, index in zip(wanted, indices, strict=True):
+    for part, index in zip(wanted, divided(whole, seed, fractions, values=target.kind == "regression"), strict=True):
         if not len(index):
-            raise InputError(f"{len(whole.y)} samples are too few to split in {len(wanted)} parts: add samples")
-        groups = None if whole.groups is None else whole.groups[index]
-        read = {**read, part: Part(_rows(whole.x, index), whole.y[index], groups)}
+            raise InputError(f"{whole.cases} samples are too few to split in {len(wanted)} parts: add samples")
+        read = {**read, part: whole.take(index)}
     return {part: read[part] for part in PARTS}
-
-
-def _rows(x: Array | Rows, index: Index) -> Array | Rows:
-    """Rows of an array; of a memory-mapped one without reading them."""
-    return Rows(x, index) if isinstance(x, np.memmap) else x[index]
 
 
 def _check_groups(read: Mapping[PartName, Part]) -> None:

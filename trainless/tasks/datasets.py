@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.numpy_files import arrays_of, parts_of
 from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.recordings import Recordings, from_recordings, stored
 from trainless.tasks.split import stratified
 
 
@@ -101,18 +102,19 @@ def medmnist(name: str, *, label: str | int = "") -> Task:
 RHYTHMS = ("N", "A", "O", "~")  # normal, atrial fibrillation, other, too noisy
 
 
-@dataclass(frozen=True, eq=False)
-class Recordings:
-    """Signals one after the other, where each begins, its rhythm (index into RHYTHMS) and its name."""
+def cinc2017(*, window: int = 0, size: int = 0, seed: int = 0) -> Task:
+    """Short single-lead ECG at 300 Hz (Clifford et al. 2017, ODC-By) in 4 classes, answered by recording.
 
-    signal: Array
-    offsets: Array
-    labels: Array
-    records: Array
+    Recordings are split stratified by rhythm; their windows are those of :mod:`trainless.tasks.recordings`, which are
+    30 s long at 150 Hz by default.
+    """
+    recordings = _recordings(data_directory() / "ecg2017")
+    reading = Reading(kind="multiclass", seed=seed)
+    return from_recordings("cinc2017", {"train": recordings}, reading, names=RHYTHMS, window=window, size=size)
 
 
-def cinc2017(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
-    """Short single-lead ECG at 300 Hz (Clifford et al. 2017, ODC-By): windows in 4 classes, split by record.
+def cinc2017_windows(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
+    """Windows of the CinC 2017 recordings, each a case of its own, as the TEACUP paper has them.
 
     Records are split first, stratified by rhythm, and windows are cut afterwards, so that no record is in two
     parts. ``groups`` of each part hold the record's name.
@@ -120,25 +122,25 @@ def cinc2017(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
     if length < 1 or stride < 1:
         raise InputError(f"length={length} and stride={stride} were given; expected at least 1")
     recordings = _recordings(data_directory() / "ecg2017")
-    long = np.flatnonzero(np.diff(recordings.offsets) >= length)
+    long = np.flatnonzero(np.array([signal.shape[1] for signal in recordings.signals]) >= length)
     if not len(long):
         raise InputError(f"length={length} was given, but no record is that long")
     names: tuple[PartName, ...] = ("train", "valid", "test")
-    parts = [long[index] for index in stratified(recordings.labels[long], seed)]
+    parts = [long[index] for index in stratified(recordings.y[long], seed)]
     given = {name: _windows(recordings, part, length, stride) for name, part in zip(names, parts, strict=True)}
-    short = len(recordings.labels) - len(long)
+    short = len(recordings.y) - len(long)
     notes = [f"{short} records shorter than {length} samples are left out"] if short else []
-    return assemble("cinc2017", given, Reading(dims=1, kind="multiclass"), RHYTHMS, notes)
+    return assemble("cinc2017-windows", given, Reading(dims=1, kind="multiclass"), RHYTHMS, notes)
 
 
 def _windows(recordings: Recordings, chosen: Array, length: int, stride: int) -> Samples:
     x, y, groups = [], [], []
+    names = np.asarray(recordings.names)
     for index in chosen:
-        signal = recordings.signal[recordings.offsets[index] : recordings.offsets[index + 1]]
-        cut = np.lib.stride_tricks.sliding_window_view(signal, length)[::stride]
+        cut = np.lib.stride_tricks.sliding_window_view(recordings.signals[index][0], length)[::stride]
         x.append(cut)
-        y += [recordings.labels[index]] * len(cut)
-        groups += [recordings.records[index]] * len(cut)
+        y += [recordings.y[index]] * len(cut)
+        groups += [names[index]] * len(cut)
     return Samples(np.concatenate(x), np.array(y), np.array(groups))
 
 
@@ -147,8 +149,10 @@ def _recordings(folder: Path) -> Recordings:
     if (folder / "training2017").is_dir():
         return _official(folder / "training2017")
     if subset.is_file():
-        arrays = arrays_of(subset)
-        return Recordings(arrays["signal"], arrays["offsets"], _codes(arrays["labels"]), arrays["records"])
+        held = stored(arrays_of(subset), subset.name)
+        if held is None:
+            raise InputError(f"{subset.name} lacks signal, offsets or labels: get it again")
+        return replace(held, y=_codes(held.y))
     raise _missing(
         "the CinC 2017 ECG set",
         "physionet.org (Challenge 2017, training2017.zip)",
@@ -170,15 +174,12 @@ def _official(folder: Path) -> Recordings:
     for record in rows["record"]:
         path = folder / f"{Path(record).name}.mat"
         try:
-            signals.append(loadmat(path)["val"].reshape(-1).astype(np.int16))
+            signals.append(loadmat(path)["val"].reshape(1, -1).astype(np.int16))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"record {path.name} is missing or cannot be read: unpack training2017.zip again"
             ) from error
-    offsets = np.concatenate([[0], np.cumsum([len(signal) for signal in signals])])
-    return Recordings(
-        np.concatenate(signals), offsets, _codes(rows["label"].to_numpy(str)), rows["record"].to_numpy(str)
-    )
+    return Recordings(signals, _codes(rows["label"].to_numpy(str)), names=rows["record"].to_numpy(str))
 
 
 def _codes(labels: Array) -> Array:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.task import InputFormat, Task
-from trainless.core.types import Array
+from trainless.core.types import Array, Index
 from trainless.tasks.assemble import require_finite
 from trainless.tasks.reading import ChannelLayout, channels_first
+from trainless.tasks.recordings import Windowing, cut_all, pieces_of
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -21,15 +24,22 @@ WORDS = {
     "table": "a table (.csv or .tsv)",
     "images": "images",
     "volumes": "NIfTI volumes",
+    "recordings": "recordings in an .npz (signal and offsets)",
+    "ts": "signals in a .ts file",
 }
+ARRAYS = ("npz", "npy")
 
 
 @dataclass(frozen=True, eq=False)
 class NewInputs:
-    """Inputs ``(N, C, *spatial)`` and what each is called: its file, or its number counted from 0."""
+    """Inputs ``(N, C, *spatial)`` and what each case is called: its file, or its number counted from 0.
+
+    Where ``records`` are given, a case is all inputs of one number there.
+    """
 
     x: Array
     names: Sequence[str | int]
+    records: Index | None = None
 
 
 def read_new(path: Path, task: Task) -> NewInputs:
@@ -42,13 +52,13 @@ def read_new(path: Path, task: Task) -> NewInputs:
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: expected new inputs, such as {source.example}")
     kind = _kind(path)
-    if kind not in ("npz", "npy", source.kind):
+    if kind not in (*ARRAYS, source.kind):
         raise InputError(
             f"{path.name} holds {WORDS[kind]}, but the run was made from {WORDS[source.kind]}: give those, such as"
             f" {source.example}, or the inputs as an array in an .npz"
         )
-    reader = {"npz": _npz, "npy": _npy, "table": _table, "images": _images, "volumes": _volumes}[kind]
-    found = reader(path, source, task.input_shape)
+    readers = {"npz": _npz, "npy": _npy, "table": _table, "images": _images, "volumes": _volumes, "ts": _ts}
+    found = readers[kind](path, source, task.input_shape)
     require_finite(found.x, "new")
     return found
 
@@ -79,12 +89,15 @@ def _kind(path: Path) -> str:
         return suffix[1:]
     if suffix in (".csv", ".tsv"):
         return "table"
+    if suffix == ".ts":
+        return "ts"
     if suffix in SUFFIXES:
         return "images"
     if is_volume(path):
         return "volumes"
     raise InputError(
-        f"{path.name} is of a kind that cannot be read; expected .npz, .npy, .csv, .tsv, an image, .nii or a folder"
+        f"{path.name} is of a kind that cannot be read; expected .npz, .npy, .csv, .tsv, .ts, an image, .nii or a"
+        " folder"
     )
 
 
@@ -92,6 +105,9 @@ def _npz(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     from trainless.tasks.numpy_files import arrays_of
 
     arrays = arrays_of(path)
+    if source.kind == "recordings" and {"signal", "offsets"} <= set(arrays):
+        signals = pieces_of(arrays, path.name)
+        return _recordings(signals, arrays.get("records", range(len(signals))), source, shape)
     name = next((name for name in NAMES if name in arrays), next(iter(arrays)) if len(arrays) == 1 else "")
     if not name:
         raise InputError(f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected one called x")
@@ -106,6 +122,28 @@ def _npy(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     if source.label_last and x.ndim == 2 and x.shape[1] == shape[-1] + 1:
         x = x[:, :-1]
     return _numbered(x, source, shape)
+
+
+def _ts(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    from trainless.tasks.ts_files import read_ts
+
+    signals = read_ts(path).signals
+    return _recordings(signals, range(len(signals)), source, shape)
+
+
+def _recordings(signals: Sequence[Array], names: Any, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    """Recordings resampled and cut as the training's were; of another length only where those differed, too."""
+    called = [name if isinstance(name, int) else str(name) for name in names]
+    up, down = source.resampling or (1, 1)
+    for name, signal in zip(called, signals, strict=True):
+        length = math.ceil(signal.shape[1] * up / down)
+        if len(signal) != shape[0] or (length != shape[1] and not source.any_length):
+            raise InputError(
+                f"recording {name} has {len(signal)} channels of {signal.shape[1]} samples; the training data had"
+                f" {shape[0]} of {round(shape[1] * down / up)}"
+            )
+    x, records = cut_all(signals, Windowing(shape[1], up, down))
+    return NewInputs(x, called, records)
 
 
 def _numbered(x: Array, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:

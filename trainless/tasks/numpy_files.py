@@ -79,20 +79,27 @@ def _require_room(path: Path) -> None:
         )
 
 
-def from_npz(path: Path, reading: Reading) -> Task:
+def from_npz(path: Path, reading: Reading, *, window: int = 0, size: int = 0) -> Task:
     """A task from an ``.npz`` file.
 
     It has ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally ``groups``, or the same
-    with ``_train``, ``_val`` and ``_test`` behind; ``class_names`` may name the classes.
+    with ``_train``, ``_val`` and ``_test`` behind; ``class_names`` may name the classes. Recordings of different
+    lengths are one array ``signal`` with ``offsets`` and ``labels`` (:func:`trainless.tasks.recordings.stored`).
     """
+    from trainless.tasks.recordings import from_recordings, stored
+
     arrays = arrays_of(path)
+    names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
+    if recordings := stored(arrays, path.name):
+        return from_recordings(path.stem, {"train": recordings}, reading, names=names, window=window, size=size)
+    if window or size:
+        raise InputError(f"window={window} and size={size} were given, but {path.name} does not hold recordings")
     given = parts_of(arrays)
     if "train" not in given:
         raise InputError(
             f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected train_images and"
             " train_labels (with val_… and test_…), x and y, or x_train and y_train"
         )
-    names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
     return assemble(path.stem, given, reading, names)
 
 

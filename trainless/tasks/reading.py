@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.types import Array
+from trainless.core.types import Array, Index
 
 KINDS = ("", "binary", "multiclass", "regression")
 CHANNELS = ("", "first", "last", "none")
@@ -54,11 +54,13 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs, labels and, where known, the group (patient, record) of each, as they were read."""
+    """Inputs and labels as they were read and, where known, the group (patient) of each, the recording and the name."""
 
     x: Array
     y: Array
     groups: Array | None = None
+    records: Index | None = None
+    names: Array | None = None
 
 
 def parse_size(size: int | str | tuple[int, ...], dims: int) -> tuple[int, ...]:

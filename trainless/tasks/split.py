@@ -7,9 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.task import Part
 from trainless.core.types import Array, Floats, Index
 
 FRACTIONS = (0.7, 0.15, 0.15)
+
+
+def divided(part: Part, seed: int, fractions: Sequence[float] = FRACTIONS, *, values: bool = False) -> list[Index]:
+    """The rows of each piece of a part: whole cases, whole groups where there are some, stratified by class.
+
+    Args:
+        part: What to divide; all windows of a recording stay together.
+        seed: Of the draw.
+        fractions: Of the cases.
+        values: Whether labels are values and no classes.
+    """
+    first = part.first
+    strata = np.zeros(len(first), np.int64) if values else np.asarray(part.truth)
+    groups = None if part.groups is None else part.groups[first]
+    cases = stratified(strata, seed, fractions) if groups is None else grouped(strata, groups, seed, fractions)
+    return [part.rows_of(piece) for piece in cases]
 
 
 def stratified(strata: Array, seed: int, fractions: Sequence[float] = FRACTIONS) -> list[Index]:

@@ -1,0 +1,142 @@
+"""Answers by recording: predictions, promises and judgement see one row per recording."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.designs.tiny import small
+from trainless.core.target import Target
+from trainless.core.task import Part, Task
+from trainless.designs.holdout import hold_back
+from trainless.designs.pipeline import design
+from trainless.learn.predictor import Predictor, calibrate, predict_part
+from trainless.learn.recipe import recipe
+from trainless.tasks.reading import Reading
+from trainless.tasks.recordings import Recordings, from_recordings
+
+
+def recordings(count: int = 120, seed: int = 0) -> Task:
+    """Recordings of 16 to 70 samples whose mean tells the class."""
+    random = np.random.default_rng(seed)
+    y = np.arange(count) % 2
+    signals = [random.normal(size=(1, random.integers(16, 70))).astype(np.float32) + label for label in y]
+    names = np.array([f"r{place}" for place in range(count)])
+    return from_recordings("told", {"train": Recordings(signals, y, names=names)}, Reading(), window=16)
+
+
+class Mean(nn.Module):
+    """Logits from the mean of the input."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.last = nn.Linear(1, 2)
+        with torch.no_grad():
+            self.last.weight.copy_(torch.tensor([[-scale], [scale]]))
+            self.last.bias.zero_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x.mean((1, 2))[:, None])
+
+
+def by_hand(task: Task, part: Part, scale: float) -> np.ndarray:
+    """The mean over each recording's windows of the network's probabilities, in plain loops."""
+    found = []
+    assert part.records is not None
+    for record in dict.fromkeys(part.records.tolist()):
+        rows = []
+        for place in np.flatnonzero(part.records == record):
+            mean = ((part.x[place : place + 1][0] - task.mean[0]) / task.std[0]).mean()
+            rows.append(1 / (1 + np.exp(-2 * scale * mean)))
+        found.append(np.mean(rows))
+    return np.array(found)
+
+
+def test_predictions_are_the_means_over_windows() -> None:
+    task = recordings()
+    test = task.part("test")
+    assert len(test) > test.cases
+    predictor = Predictor(task, (Mean(1.0), Mean(2.0)), np.array([0.5, 0.5]))
+    said = predictor.predict_part("test")
+    expected = [by_hand(task, test, scale) for scale in (1.0, 2.0)]
+    np.testing.assert_allclose(said.members[:, :, 1], expected, rtol=1e-5)
+    np.testing.assert_allclose(said.mean[:, 1], np.mean(expected, 0), rtol=1e-5)
+    np.testing.assert_allclose(predict_part(Mean(1.0), task, "test")[:, 1], expected[0], rtol=1e-5)
+    raw = predictor.predict(np.asarray(test.x), records=test.records)
+    np.testing.assert_allclose(raw.mean, said.mean, rtol=1e-6)
+    assert len(raw.mean) == test.cases == len(test.truth)
+
+
+def test_calibration_is_by_recording_whatever_the_order_of_windows() -> None:
+    task = recordings(400)
+    valid = task.part("valid")
+    index = hold_back(task, recipe("default", keep="last", patience=0), seed=0).calibration
+    assert sorted(index) == list(range(len(valid)))
+    assert valid.records is not None
+    changes = np.count_nonzero(np.diff(valid.records[index]))
+    assert changes == valid.cases - 1  # windows of a recording stand together
+    nets, weights = (Mean(1.0),), np.ones(1)
+    made = calibrate(nets, weights, task, index, coverage=0.8)
+    assert made.sets is not None
+    assert made.sets.samples == valid.cases - valid.cases // 3
+    single = Part(by_mean(valid), valid.truth)  # one row per recording that a network answers as the mean
+    assert made.sets.thresholds[0] == pytest.approx(expected_threshold(task, index, 0.8), rel=1e-5)
+    assert len(single) == valid.cases
+
+
+def by_mean(part: Part) -> np.ndarray:
+    return np.stack([part.x[row : row + 1][0] for row in part.first])
+
+
+def expected_threshold(task: Task, index: np.ndarray, coverage: float) -> float:
+    """The conformal quantile of 1 − p of the truth over the recordings after the first third, by hand."""
+    valid = task.part("valid")
+    assert valid.records is not None
+    second = dict(zip(dict.fromkeys(valid.records.tolist()), by_hand(task, valid, 1.0), strict=True))
+    order = list(dict.fromkeys(valid.records[index].tolist()))
+    truth = dict(zip(valid.records.tolist(), valid.y.tolist(), strict=True))
+    p = np.array([[1 - second[record], second[record]] for record in order])
+    y = np.array([truth[record] for record in order])
+    third = len(y) // 3
+    from trainless.learn.calibration import fit_temperature, sharpen  # the temperature is not what is tested
+
+    p = sharpen(p, fit_temperature(p[:third], y[:third]))
+    scores = np.sort(1 - p[np.arange(len(y)), y][third:])
+    return float(scores[int(np.ceil((len(scores) + 1) * coverage)) - 1])
+
+
+def test_halves_of_the_validation_part_share_no_recording() -> None:
+    task = recordings(200)
+    held = hold_back(task, recipe("default"), seed=1)
+    stopping, valid = held.task.part("valid"), task.part("valid")
+    assert stopping.names is not None
+    assert valid.names is not None
+    other = set(np.asarray(valid.names)[held.calibration].tolist())
+    assert not set(stopping.names.tolist()) & other
+    assert stopping.cases + len(other) == valid.cases
+
+
+def test_a_design_judges_recordings(tmp_path: Path) -> None:
+    task = recordings(80)
+    found = design(task, tmp_path / "run", settings=small(baseline=1))
+    test = task.part("test")
+    with np.load(tmp_path / "run" / "predictions.npz") as said:
+        np.testing.assert_array_equal(said["y"], test.truth)
+        assert said["mean"].shape == (test.cases, 2)
+        assert said["single"].shape[1] == test.cases
+    assert found.summary["test"]["samples"] == test.cases
+    assert found.summary["task"]["samples"]["train"] == task.part("train").cases
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_without_records_nothing_changes() -> None:
+    task = recordings()
+    plain = replace(task, test=replace(task.part("test"), records=None))
+    predictor = Predictor(task, (Mean(1.0),), np.ones(1))
+    assert len(predictor.predict_part("test", task=plain).mean) == len(task.part("test"))
+    assert Task("x", (1, 4), Target("binary", 2)).train is None

@@ -1,0 +1,72 @@
+"""Files are weighed before they are read: what is no plain file, or would not fit in memory, is refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from trainless.core.errors import InputError
+from trainless.core.processes import physical_memory
+
+GROWTH = 10  # times a text's bytes that reading it may take in memory
+PIECE = 2**20
+LONGEST = 64 * 2**20  # bytes of a line
+
+
+def require_plain(path: Path) -> None:
+    """Raise InputError where a path is no regular file (a pipe would be waited for) or an empty one."""
+    if not path.is_file():
+        raise InputError(f"{path.name} is no regular file: give a file or a folder")
+    if not path.stat().st_size:
+        raise InputError(f"{path.name} is empty: get or save it again")
+
+
+def unpacked_size(path: Path, most: int) -> int:
+    """The bytes of a file, of a gzip file once unpacked; counted only up to a little more than ``most``."""
+    require_plain(path)
+    if path.suffix.lower() != ".gz":
+        return path.stat().st_size
+    seen = 0
+    try:
+        with gzip.open(path) as stream:
+            while seen <= most and (piece := stream.read(PIECE)):
+                seen += len(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} is no complete gzip file ({error}): get or save it again") from error
+    return seen
+
+
+def require_text(path: Path) -> None:
+    """Refuse a text file, compressed or not, that would not fit in memory once it is read."""
+    there = int(physical_memory())
+    size = unpacked_size(path, there // GROWTH)
+    if size * GROWTH > there:
+        raise InputError(
+            f"{path.name} has {'more than ' if path.suffix == '.gz' else ''}{size / 1e9:,.1f} GB of text, which takes"
+            f" about {GROWTH} times as much to read, and this machine has {there / 1e9:,.1f} GB: save it as .npy"
+        )
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, compressed or not, that are not blank, with their numbers from 1."""
+    require_text(path)
+    try:
+        with open_text(path) as stream:
+            number = 0
+            while line := stream.readline(LONGEST):
+                number += 1
+                if len(line) >= LONGEST:
+                    raise InputError(f"line {number} of {path.name} is longer than {LONGEST:,} bytes: shorten it")
+                text = line.decode("utf-8", "replace").strip()
+                if text:
+                    yield number, text
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} cannot be read ({error}): get or save it again") from error
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """A text file, unpacked where it is compressed."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
