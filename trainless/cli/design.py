@@ -13,7 +13,7 @@ from trainless.core.settings import changed
 from trainless.designs.settings import DesignSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trainless.core.task import Task
     from trainless.designs.pipeline import Designed
@@ -60,7 +60,7 @@ def design(
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:
-        _conclude(found)
+        _conclude(found, settings.prevalence)
 
 
 def default_device() -> str:
@@ -90,13 +90,21 @@ def _parts(task: Task) -> dict[str, Any]:
     return {name: part for name, part in named.items() if part is not None}
 
 
-def _conclude(found: Designed) -> None:
+def _conclude(found: Designed, prevalence: float | None = None) -> None:
+    from trainless.core.text import printable
+    from trainless.report.words import networks_in_words, sanity_in_words
+
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
+    if summary["test"] is not None:
+        fine, first = sanity_in_words(summary["test"])
+        typer.secho(printable(first), fg="green" if fine else "red", bold=True)
+        for line in lines_of(summary["test"], prevalence):
+            typer.echo(printable(line))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     spent = summary["spent"]
     typer.echo(
         f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"
-        f" {len(healthy)} networks of {summary['plan']['space']} are the ensemble:"
+        f" {networks_in_words(len(healthy), summary['plan']['space'])} are the ensemble:"
     )
     for member in healthy:
         typer.echo(f"  {member['folder']:<6} {member['search']:<11} {member['arch']}")
@@ -104,50 +112,75 @@ def _conclude(found: Designed) -> None:
         typer.echo(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
         typer.echo(f"  {note}")
-    if summary["test"] is not None:
-        for line in lines_of(summary["test"]):
-            typer.echo(line)
     typer.echo(
         f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz"
     )
     typer.echo(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
 
 
-def lines_of(test: Mapping[str, Any]) -> list[str]:
-    """The verdict on the test part in words."""
-    lines = [f"On {test['samples']} test samples:"]
+def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[str]:
+    """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is."""
+    from trainless.learn.sanity import metric_in_words
+    from trainless.report.words import class_rows, estimate_in_words, plain, positive_in_words, yardstick_rows
+
+    lines = [f"On {test['samples']} test {test.get('unit', 'cases')}:"]
+    own_class = ("sensitivity", "specificity") if "positive" in test else ()
     for name, value in test["ensemble"].items():
-        mean = test["members_mean"][name]
-        lines.append(f"  {name:<18} {_number(value)}  (members on average {_plain(mean)})")
+        if name not in own_class:
+            mean = test["members_mean"][name]
+            lines.append(
+                f"  {metric_in_words(name):<18} {estimate_in_words(value)}  (members on average {plain(mean)})"
+            )
+    lines += [f"  {line}" for line in positive_in_words(test, prevalence)]
+    if rows := class_rows(test):
+        lines += aligned([["class", "cases", "precision", "recall", "F1"], *rows])
+    names, rows = yardstick_rows(test)
+    if rows:
+        lines += aligned([["beside", *map(metric_in_words, names)], *rows])
     if "single" in test:
         main = test["main"]
         lines.append(
-            f"  one architecture, {test['single']['size']} times: {main} {_number(test['single']['ensemble'][main])}"
+            f"  one architecture, {test['single']['size']} times: {main}"
+            f" {estimate_in_words(test['single']['ensemble'][main])}"
         )
     if "confidence_curve" in test:
-        area = f"  accuracy, mean over the surest 5 %, …, 100 %: {_plain(test['confidence_curve']['area'])}"
+        area = f"  accuracy, mean over the surest 5 %, …, 100 %: {plain(test['confidence_curve']['area'])}"
         if "single" in test:
-            area += f" (one architecture {_plain(test['single']['confidence_curve']['area'])})"
+            area += f" (one architecture {plain(test['single']['confidence_curve']['area'])})"
         lines.append(area)
     if "calibration_error" in test:
-        lines.append(f"  calibration error  {_number(test['calibration_error'])}")
+        lines.append(f"  calibration error  {estimate_in_words(test['calibration_error'])}")
     for kind, size in (("sets", "mean_size"), ("intervals", "mean_width")):
         if kind in test:
             own = test[kind]
             lines.append(
-                f"  {kind} that promise {own['promised']:.0%} hold the truth in {_number(own['coverage'])};"
-                f" {size.replace('_', ' ')} {_plain(own[size])}"
+                f"  {kind} that promise {own['promised']:.0%} hold the truth in {estimate_in_words(own['coverage'])};"
+                f" {size.replace('_', ' ')} {plain(own[size])}"
             )
     if "deferral" in test:
         own = test["deferral"]
         lines.append(f"  deferral: {own['rule']}")
         if own["promised"]:
             lines.append(
-                f"    on the test part: {_number(own['accuracy'])} right, {own['referred']:.0%} referred; {_kept(own)}"
+                f"    on the test part: {estimate_in_words(own['accuracy'])} right, {own['referred']:.0%} referred;"
+                f" {_kept(own)}"
             )
     if "drift" in test:
         lines.append(f"  drift: {test['drift']['text']}")
     return lines
+
+
+def aligned(rows: Sequence[Sequence[str]], most: int = 24) -> list[str]:
+    """Rows as indented lines with columns below each other; of very many rows the first.
+
+    Example:
+        >>> aligned([["class", "F1"], ["a", "0.5"]])
+        ['  class  F1', '  a      0.5']
+    """
+    widths = [min(60, max(len(row[at]) for row in rows)) for at in range(len(rows[0]))]
+    lines = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    more = [f"  … and {len(rows) - most - 1} more, in summary.json"] if len(rows) > most + 1 else []
+    return [line.rstrip() for line in lines[: most + 1]] + more
 
 
 def _kept(own: Mapping[str, Any]) -> str:
@@ -156,11 +189,3 @@ def _kept(own: Mapping[str, Any]) -> str:
     right = own["accuracy"]["value"]
     less = right is not None and right < own["asked"]
     return "less than promised, but no more so than chance explains" if less else "the promise holds"
-
-
-def _number(value: Mapping[str, Any]) -> str:
-    return f"{_plain(value['value'])} [{_plain(value['low'])}, {_plain(value['high'])}]"
-
-
-def _plain(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

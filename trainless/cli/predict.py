@@ -2,46 +2,87 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trainless.cli.options import with_settings
 from trainless.core.errors import InputError
+from trainless.learn.reading import ReadingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainless.learn.predictor import Prediction, Predictor
 
+SUSPICIOUS = 20  # cases, from which one answer for all of them is told
 OWN = "The space of your own that the run was made with; its code is run."
 NEW = "New inputs of the kind that the run was made from (images, NIfTI volumes: a file or a folder; a CSV), or arrays."
 
 
+@with_settings(ReadingSettings)
 def predict(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     inputs: Annotated[Path, typer.Argument(help=NEW)],
     csv: Annotated[Path, typer.Option(help="Where to write one line per case.")],
+    settings: ReadingSettings,
     space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case."""
     from trainless.cli.design import default_device
     from trainless.core.seeds import one_thread
+    from trainless.core.text import printable
     from trainless.learn.drift import drift_warning
     from trainless.tasks.new import read_new
 
-    predictor = open_predictor(run, space)
+    predictor = open_predictor(run, space).reading(settings)
     new = read_new(inputs, predictor.task)
     with one_thread():
         said = predictor.predict(new.x, device or default_device(), new.records)
     write_csv(csv, predictor, said, new.names)
     typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {csv}.")
+    for line in _read(predictor, said):
+        typer.echo(printable(line))
     if said.refer is not None:
         typer.echo(f"To be referred to a person: {int(said.refer.sum())}.")
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
         typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn)
+
+
+def _read(predictor: Predictor, said: Prediction) -> Iterator[str]:
+    """How many cases got each answer, and how the answers are to be read."""
+    from trainless.learn.predictor import class_names
+
+    names, positive = class_names(predictor.task.target), predictor.positive
+    if said.label is not None:
+        counts = Counter(said.label.tolist())
+        shown = ", ".join(f"{names[number]} {count:,}" for number, count in counts.most_common(12))
+        yield f"Answers: {shown}."
+        if len(counts) == 1 and len(said.label) >= SUSPICIOUS:
+            yield f"warning: it answers “{names[int(said.label[0])]}” for every one of {len(said.label):,} cases"
+    if positive is not None and predictor.prior:
+        share, asked = predictor.prior[positive], predictor.prevalence
+        if asked is None:
+            yield f"Probabilities are for a share of {share:.1%} of “{names[positive]}”, as in the training data."
+        else:
+            dropped = "" if predictor.sets is not None and predictor.sets.by_class else "sets and "
+            yield (
+                f"Probabilities are for a share of {asked:.1%} of “{names[positive]}” (training data: {share:.1%});"
+                f" {dropped}referrals promise nothing there and are left out."
+            )
+    if said.screen is not None and predictor.screening is not None and positive is not None:
+        yield f"Called “{names[positive]}” at the threshold: {int(said.screen.sum()):,}; {_rule(predictor)}."
+
+
+def _rule(predictor: Predictor) -> str:
+    from trainless.learn.predictor import class_names
+
+    rule = predictor.screening
+    return "" if rule is None else rule.statement(class_names(predictor.task.target)[rule.positive])
 
 
 def export(
@@ -94,9 +135,11 @@ def write_csv(path: Path, predictor: Predictor, said: Prediction, names: Sequenc
 
 def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) -> Iterator[dict[str, Any]]:
     """The answers about each case, by column; a case is called as its file, or counted from 0."""
+    from trainless.learn.predictor import class_names
+
     target = predictor.task.target
     unlike = None if said.drift is None or predictor.drift is None else predictor.drift.unlike(said.drift)
-    names = list(target.names) or [str(number) for number in range(target.outputs)]
+    names = list(class_names(target))
     for case in range(len(said.mean)):
         row: dict[str, Any] = {"case": cases[case]}
         if target.kind == "regression":
@@ -116,6 +159,8 @@ def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) 
                 row[what] = repr(float(values[case]))
         if said.sets is not None:
             row["set"] = " | ".join(name for name, inside in zip(names, said.sets[case], strict=True) if inside)
+        if said.screen is not None and predictor.positive is not None:
+            row[f"screen_{names[predictor.positive]}"] = "yes" if said.screen[case] else "no"
         if said.refer is not None:
             row["refer"] = "yes" if said.refer[case] else "no"
         if said.drift is not None:

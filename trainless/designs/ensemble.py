@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
 from trainless.learn.ensemble import average, confidence_curve
 from trainless.learn.members import VERSION, history_of, load_member, member_folder
-from trainless.learn.metrics import MetricValue, clopper_pearson, evaluate
-from trainless.learn.predictor import Prediction, Predictor, calibrate, doubt, run_part, save_predictor
+from trainless.learn.metrics import MetricValue, class_table, clopper_pearson, evaluate
+from trainless.learn.predictor import Prediction, Predictor, calibrate, class_names, doubt, run_part, save_predictor
+from trainless.learn.sanity import check_classes, check_values
+from trainless.learn.screening import check_screening, share
 from trainless.runs.folder import PREDICTIONS, SUMMARY
 
 BASELINE = "single"  # how the names of members of one architecture begin, and where they come from
@@ -33,7 +36,7 @@ BASELINE = "single"  # how the names of members of one architecture begin, and w
 def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> Predictor:
     """Make an ensemble of the members that are of use and calibrate it on the holdout.
 
-    Writes ``ensemble.json`` and ``drift.safetensors``.
+    Writes ``ensemble.json``, ``drift.safetensors`` and ``calibration.safetensors``.
     """
     run.progress("calibrating", 0, 1, "")
     names = names_of(trained)
@@ -52,7 +55,7 @@ def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> Predictor
             accuracy=settings.accuracy,
             seed=settings.seed,
             device=settings.device,
-        )
+        ).reading(settings)
     save_predictor(run.folder, predictor, places)
     return predictor
 
@@ -68,6 +71,7 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers) -> Json
     folder, task, settings = run.folder, run.task, run.settings
     if task.test is None or not len(task.test):
         return None
+    predictor = replace(predictor, prevalence=None)  # the test part has the prevalence of the training data
     with one_thread():
         said = predictor.predict_part("test", task=task, device=settings.device)
         judged = verdict(predictor, task, said, [trained.origins[name].partition("-")[0] for name in names_of(trained)])
@@ -77,10 +81,20 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers) -> Json
             nets = tuple(load_member(place, run.chosen)[1].net for place in places)
             alone = Predictor(task, nets, np.full(len(single), 1 / len(single)))
             arrays["single"] = run_part(alone, task, "test", settings.device)[0]
-            judged["single"] = single_verdict(arrays["single"], task)
+            judged["single"] = single_verdict(arrays["single"], task, predictor.positive)
     with replacing(folder / PREDICTIONS) as beside:
         np.savez(beside, y=np.asarray(task.test.truth), **arrays)
-    return judged
+    return judged | {"sanity": sanity_of(judged, task, said)}
+
+
+def sanity_of(judged: Json, task: Task, said: Prediction) -> Json:
+    """Whether the ensemble is worth anything beside chance, one class for everything and the yardsticks."""
+    if said.label is None:
+        found = check_values(judged)
+    else:
+        names, unit = class_names(task.target), judged["unit"]
+        found = check_classes(judged, np.asarray(task.part("test").truth), said.label, names, unit)
+    return {**vars(found), "ok": found.ok}
 
 
 def summarise(
@@ -158,13 +172,15 @@ def draws_for(task: Task) -> int:
 def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
     """Everything about the ensemble on the test part, as plain data; groups are the search method of each member."""
     y = np.asarray(task.part("test").truth)
-    members = [evaluate(task.target, y, member, draws=0) for member in said.members]
+    members = [evaluate(task.target, y, member, draws=0, positive=predictor.positive) for member in said.members]
     found: Json = {
         "samples": len(y),
-        "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task)),
+        "unit": "cases" if task.part("test").records is None else "recordings",
+        "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task), positive=predictor.positive),
         "members": {name: [member[name].value for member in members] for name in members[0]},
         "by_searcher": {
-            group: _together(said.members[[name == group for name in groups]], task) for group in dict.fromkeys(groups)
+            group: _together(said.members[[name == group for name in groups]], task, predictor.positive)
+            for group in dict.fromkeys(groups)
         },
         "main": next(iter(members[0])),
     }
@@ -176,16 +192,16 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
     return dict(strict(found))
 
 
-def _together(members: Floats, task: Task) -> Json:
+def _together(members: Floats, task: Task, positive: int | None) -> Json:
     """An ensemble of some members beside the mean of them (TEACUP, table 1)."""
     y = np.asarray(task.part("test").truth)
-    single = [evaluate(task.target, y, member, draws=0) for member in members]
+    single = [evaluate(task.target, y, member, draws=0, positive=positive) for member in members]
     values = {name: [one[name].value for one in single] for name in single[0]}
     return {
         "size": len(members),
         "members_mean": {name: float(np.mean(each)) for name, each in values.items()},
         "members_deviation": {name: float(np.std(each)) for name, each in values.items()},
-        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task)),
+        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task), positive=positive),
     }
 
 
@@ -207,6 +223,27 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         check = check_deferral(predictor.deferral, doubt(said.mean), said.mean.argmax(1) == y)
         rule = predictor.deferral
         found["deferral"] = {"rule": str(rule), "promised": rule.promised, "asked": rule.accuracy, **vars(check)}
+    found["classes"] = [vars(one) for one in class_table(y, said.mean.argmax(1), class_names(predictor.task.target))]
+    if predictor.positive is not None:
+        found["positive"] = _positive(predictor, said, y, predictor.positive)
+    return found
+
+
+def _positive(predictor: Predictor, said: Prediction, y: npt.NDArray[Any], positive: int) -> Json:
+    """The class to find: how often it is found and spared, by the most probable class and at the threshold."""
+    name, called = class_names(predictor.task.target)[positive], said.mean.argmax(1) == positive
+    ill = y == positive
+    found: Json = {
+        "name": name,
+        "number": positive,
+        "prevalence": predictor.prior[positive] if predictor.prior else None,
+        "sensitivity": share(called[ill]),
+        "specificity": share(~called[~ill]),
+    }
+    if (rule := predictor.screening) is not None:
+        told = {"rule": rule.statement(name), "asked": rule.sensitivity, "promised": rule.promised, "least": rule.least}
+        checked = vars(check_screening(rule, said.mean, y))
+        found["screening"] = {**told, "threshold": rule.threshold, **checked}
     return found
 
 
@@ -224,9 +261,9 @@ def _coverage(promised: float, held: Mask) -> Json:
     return {"promised": promised, "coverage": MetricValue(covered / n, *clopper_pearson(covered, n))}
 
 
-def single_verdict(members: Floats, task: Task) -> Json:
+def single_verdict(members: Floats, task: Task, positive: int | None = None) -> Json:
     """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
-    found = _together(members, task)
+    found = _together(members, task, positive)
     if task.target.kind != "regression":
         found["confidence_curve"] = confidence_curve(members, np.asarray(task.part("test").truth))
     return dict(strict(found))

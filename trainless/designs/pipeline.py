@@ -39,7 +39,8 @@ from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
 from trainless.learn.members import Member, of_architectures, read_document
-from trainless.learn.predictor import Predictor, load_predictor
+from trainless.learn.predictor import Predictor, class_names, load_predictor
+from trainless.learn.reading import class_index
 from trainless.rankings import ranking as named_ranking
 from trainless.report.report import write_report
 from trainless.runs.folder import REPORT, SUMMARY, locked
@@ -160,6 +161,9 @@ def look(task: Task, settings: DesignSettings) -> list[Space]:
     x, _ = task.batch(64, seed=0)
     if bool((x == x[:1]).all()):
         raise InputError(f"{task.name}: all inputs of the train part are the same: there is nothing to learn from")
+    positive = class_index(class_names(task.target), settings.positive)
+    if positive is None and (settings.sensitivity or settings.prevalence):
+        raise InputError(f"{task.name}: which class is to be found is not known: name it with --positive")
     ladder = ladder_of(settings)
     ladder[0].check(task)
     named_ranking(settings.ranking)

@@ -14,6 +14,7 @@ from trainless.core.parameters import parse_arguments
 from trainless.core.registry import Registry
 from trainless.core.settings import setting
 from trainless.core.units import budget_of
+from trainless.learn.reading import ReadingSettings
 from trainless.runs.settings import ExecutionSettings, LimitSettings
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ LEAST = {"evaluations": 1, "members": 1, "epochs": 1, "baseline": 0}
 
 
 @dataclass(frozen=True)
-class DesignSettings(LimitSettings, ExecutionSettings):
+class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     """Everything about a design but its data and its folder; what is None is as the preset has it.
 
     A run that is resumed must have the same settings, but for where it is executed.
@@ -113,6 +114,7 @@ class DesignSettings(LimitSettings, ExecutionSettings):
         for name, usual in (("coverage", 0.9), ("accuracy", 0.95)):
             if not 0 < (value := getattr(self, name)) < 1:
                 raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as {usual}")
+        self.check_reading()
         for name, least in LEAST.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise InputError(f"{name}={value} was given; expected at least {least}")

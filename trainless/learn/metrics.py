@@ -8,7 +8,7 @@ right, or all wrong: a percentile bootstrap has no width there, since no draw fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -107,14 +107,14 @@ def auc(y: Labels, p: Floats) -> Weighted:
     return value
 
 
-def sensitivity(y: Labels, p: Floats) -> Weighted:
-    """Recall of the second class of two."""
-    return _recall(y, p, 1)
+def sensitivity(y: Labels, p: Floats, positive: int = 1) -> Weighted:
+    """Share of the cases of a class, by default the second, that are called so."""
+    return _share_right(y == positive, p.argmax(1) == positive)
 
 
-def specificity(y: Labels, p: Floats) -> Weighted:
-    """Recall of the first class of two."""
-    return _recall(y, p, 0)
+def specificity(y: Labels, p: Floats, positive: int = 1) -> Weighted:
+    """Share of the cases of all other classes that are not called so."""
+    return _share_right(y != positive, p.argmax(1) != positive)
 
 
 def mae(y: Floats, v: Floats) -> Weighted:
@@ -166,14 +166,16 @@ def accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
     return clopper_pearson(int((p.argmax(1) == y).sum()), len(y), level)
 
 
-def sensitivity_bounds(y: Labels, p: Floats, level: float) -> Bounds:
-    """Of the share of right answers among the second class of two."""
-    return accuracy_bounds(y[y == 1], p[y == 1], level)
+def sensitivity_bounds(y: Labels, p: Floats, level: float, positive: int = 1) -> Bounds:
+    """Of the share of a class that is called so."""
+    ill = y == positive
+    return clopper_pearson(int((p[ill].argmax(1) == positive).sum()), int(ill.sum()), level)
 
 
-def specificity_bounds(y: Labels, p: Floats, level: float) -> Bounds:
-    """Of the share of right answers among the first class of two."""
-    return accuracy_bounds(y[y == 0], p[y == 0], level)
+def specificity_bounds(y: Labels, p: Floats, level: float, positive: int = 1) -> Bounds:
+    """Of the share of the other classes that is not called so."""
+    well = y != positive
+    return clopper_pearson(int((p[well].argmax(1) != positive).sum()), int(well.sum()), level)
 
 
 def balanced_accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
@@ -211,8 +213,10 @@ CLASSES: Mapping[str, Prepare] = MappingProxyType(
     {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "f1_macro": f1_macro, "auc": auc}
 )
 BINARY: Mapping[str, Prepare] = MappingProxyType({**CLASSES, "sensitivity": sensitivity, "specificity": specificity})
+OF_A_CLASS = frozenset(BINARY) - frozenset(CLASSES)  # metrics of the class to find
 VALUES: Mapping[str, Prepare] = MappingProxyType({"mae": mae, "rmse": rmse, "r2": r2})
-Bounding = Callable[[Labels, Floats, float], Bounds]
+LOWER_IS_BETTER = frozenset({"mae", "rmse"})
+Bounding = Callable[..., Bounds]
 SHARES: Mapping[str, Bounding] = MappingProxyType(
     {"accuracy": accuracy_bounds, "sensitivity": sensitivity_bounds, "specificity": specificity_bounds}
 )
@@ -223,11 +227,11 @@ MEANS: Mapping[str, Bounding] = MappingProxyType(
 """Metrics whose intervals are these, wide ones, only where the bootstrap has none."""
 
 
-def metrics_for(target: Target) -> Mapping[str, Prepare]:
-    """The metrics of a kind of target, the main one first."""
+def metrics_for(target: Target, named: bool = False) -> Mapping[str, Prepare]:
+    """The metrics of a kind of target, the main one first; ``named`` where a class to find is named."""
     if target.kind == "tokens":
         raise InputError("tokens have no metrics per sample: use the validation loss of the training history")
-    return {"binary": BINARY, "multiclass": CLASSES, "regression": VALUES}[target.kind]
+    return {"binary": BINARY, "multiclass": BINARY if named else CLASSES, "regression": VALUES}[target.kind]
 
 
 def evaluate(
@@ -238,8 +242,12 @@ def evaluate(
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    positive: int | None = None,
 ) -> dict[str, MetricValue]:
     """All metrics of a prediction, probabilities ``(N, classes)`` or values ``(N, outputs)``, with their intervals.
+
+    ``positive`` is the class that sensitivity and specificity are of, by default the second of two; with more classes
+    they are there where it is given, and tell that class from all others.
 
     Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
     number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
@@ -252,10 +260,49 @@ def evaluate(
         1.0
     """
     require_predictions(target, y, predicted)
-    return {
-        name: _estimate(name, prepare(y, predicted), y, predicted, draws, level, seed)
-        for name, prepare in metrics_for(target).items()
-    }
+    found = {}
+    for name, prepare in metrics_for(target, positive is not None).items():
+        own = {} if name not in OF_A_CLASS or positive is None else {"positive": positive}
+        metric = prepare(y, predicted, **own)
+        if name in SHARES:
+            bounds = SHARES[name](y, predicted, level, **own)
+            found[name] = MetricValue(metric(np.ones(len(y))), *bounds)
+        else:
+            found[name] = _estimate(name, metric, y, predicted, draws, level, seed)
+    return found
+
+
+@dataclass(frozen=True)
+class ClassMetrics:
+    """One class: its cases, the share of its calls that are right, the share of it that is found, and both as F1."""
+
+    name: str
+    support: int
+    called: int
+    precision: MetricValue
+    recall: MetricValue
+    f1: MetricValue
+
+
+def class_table(y: Labels, label: Labels, names: Sequence[str], *, level: float = 0.95) -> list[ClassMetrics]:
+    """Precision, recall and F1 of every class with exact intervals; NaN where a class is never there or never called.
+
+    Example:
+        >>> one = class_table(np.array([0, 0, 1]), np.array([0, 1, 1]), ["a", "b"])[1]
+        >>> one.support, one.precision.value, one.recall.value, round(one.f1.value, 3)
+        (1, 0.5, 1.0, 0.667)
+    """
+    hit, there, called = _counts(y, label, len(names), np.ones(len(y)))
+    rows = []
+    for name, right, of, calls in zip(names, hit.tolist(), there.tolist(), called.tolist(), strict=True):
+        shares = [
+            MetricValue(right / n if n else math.nan, *clopper_pearson(right, n, level))
+            for n in (calls, of, of + calls - right)
+        ]
+        jaccard = shares[2]
+        f1 = MetricValue(*(2 * j / (1 + j) for j in (jaccard.value, jaccard.low, jaccard.high)))
+        rows.append(ClassMetrics(name, int(of), int(calls), shares[0], shares[1], f1))
+    return rows
 
 
 def require_predictions(target: Target, y: npt.NDArray[np.generic], predicted: Floats) -> None:
@@ -272,8 +319,6 @@ def require_predictions(target: Target, y: npt.NDArray[np.generic], predicted: F
 def _estimate(
     name: str, metric: Weighted, y: npt.NDArray[Any], predicted: Floats, draws: int, level: float, seed: int
 ) -> MetricValue:
-    if name in SHARES:
-        return MetricValue(metric(np.ones(len(y))), *SHARES[name](y, predicted, level))
     found = bootstrap(metric, len(y), draws=draws, level=level, seed=seed)
     if draws and name in MEANS and math.isnan(found.low):
         return MetricValue(found.value, *MEANS[name](y, predicted, level))
@@ -303,12 +348,12 @@ def _counts(y: Labels, chosen: Labels, classes: int, weights: Floats) -> tuple[F
     return hit, there, predicted
 
 
-def _recall(y: Labels, p: Floats, label: int) -> Weighted:
-    chosen = p.argmax(1)
+def _share_right(among: Mask, right: Mask) -> Weighted:
+    """The share that is right among some samples; NaN where there are none."""
 
     def value(weights: Floats) -> float:
-        hit, there, _ = _counts(y, chosen, 2, weights)
-        return float(hit[label] / there[label]) if there[label] else math.nan
+        total = float(weights @ among)
+        return float(weights @ (among & right)) / total if total else math.nan
 
     return value
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
+from trainless.core.target import Target
 from trainless.core.task import Part, PartName, Task, by_record
 from trainless.core.text import undamaged
 from trainless.core.types import Floats, Index, Labels, Mask
@@ -32,11 +33,16 @@ from trainless.learn.deferral import Deferral, fit_deferral
 from trainless.learn.drift import Drift, fit_drift, last_features, statistics
 from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
 from trainless.learn.members import VERSION, load_member, member_folder, read_document, task_from_json, task_to_json
+from trainless.learn.reading import ReadingSettings, class_index
+from trainless.learn.screening import Screening, at_prevalence, fit_screening
 from trainless.spaces.protocol import Space
 
-ENSEMBLE, DRIFT = "ensemble.json", "drift.safetensors"
+A = TypeVar("A", Drift, "Held")
+
+ENSEMBLE, DRIFT, HELD = "ensemble.json", "drift.safetensors", "calibration.safetensors"
+READING = ("positive", "prior", "prevalence")
 PROMISES: Mapping[str, type[Any]] = MappingProxyType(
-    {"sets": ConformalSets, "intervals": ConformalIntervals, "deferral": Deferral}
+    {"sets": ConformalSets, "intervals": ConformalIntervals, "deferral": Deferral, "screening": Screening}
 )
 DRIFT_SAMPLES = 4000  # training samples that drift is learnt from
 FLOOR = 0.1  # of the training values' deviation, added to the members' deviation in intervals
@@ -58,6 +64,7 @@ class Prediction:
         sets: Which classes are in each conformal set.
         low: Lower ends of the intervals.
         high: Upper ends.
+        screen: Whether the class to find is called at the threshold for the wanted sensitivity.
         refer: Whether to refer to a person.
         drift: Conformal p-value of looking like the data; small is unlike.
     """
@@ -73,15 +80,26 @@ class Prediction:
     sets: Mask | None = None
     low: Floats | None = None
     high: Floats | None = None
+    screen: Mask | None = None
     refer: Mask | None = None
     drift: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The calibration cases that promises are made on: calibrated probabilities and true classes."""
+
+    p: Floats
+    y: Labels
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """Trained networks and what was learnt on held-out data about their predictions.
 
-    Deferral goes by one minus the calibrated probability of the chosen class.
+    Deferral goes by one minus the calibrated probability of the chosen class. ``positive`` is the class to find,
+    ``prior`` are the shares of the classes in the training data, at which probabilities are unless a ``prevalence`` of
+    the class to find is given. ``held`` are the calibration cases that thresholds are chosen on.
     """
 
     task: Task
@@ -91,7 +109,12 @@ class Predictor:
     sets: ConformalSets | None = None
     intervals: ConformalIntervals | None = None
     deferral: Deferral | None = None
+    screening: Screening | None = None
     drift: Drift | None = None
+    positive: int | None = None
+    prior: tuple[float, ...] = ()
+    prevalence: float | None = None
+    held: Held | None = None
 
     def __post_init__(self) -> None:
         if self.task.target.kind == "tokens":
@@ -129,7 +152,7 @@ class Predictor:
             return Prediction(members, mean, spread, low=bounds[0], high=bounds[1], drift=unlike)
         parts = entropies(members, self.weights)
         p = sharpen(mean, self.temperature) if self.temperature != 1 else mean
-        return Prediction(
+        said = Prediction(
             members,
             p,
             spread,
@@ -137,9 +160,51 @@ class Predictor:
             vote=vote(members, self.weights),
             **vars(parts),
             sets=None if self.sets is None else self.sets.sets(p),
+            screen=None if self.screening is None else self.screening.flag(p),
             refer=None if self.deferral is None else self.deferral.refer(doubt(p)),
             drift=unlike,
         )
+        if self.prevalence is None or self.positive is None:
+            return said
+        return self._elsewhere(said, self.positive, self.prevalence)
+
+    def _elsewhere(self, said: Prediction, positive: int, prevalence: float) -> Prediction:
+        """The answers at another prevalence of a class.
+
+        What is promised about all cases together, by sets and by deferral, is not promised there; what is promised
+        about each class by itself is: by sets by class, and by the threshold for a sensitivity.
+        """
+        p = at_prevalence(said.mean, np.asarray(self.prior), positive, prevalence)
+        kept = said.sets if self.sets is not None and self.sets.by_class else None
+        return replace(said, mean=p, label=p.argmax(1), sets=kept, refer=None)
+
+    def reading(self, settings: ReadingSettings) -> Predictor:
+        """The same ensemble, its answers read as asked; what is not asked for stays."""
+        settings.check_reading()
+        names = class_names(self.task.target)
+        asked = class_index(names, settings.positive) if settings.positive else self.positive
+        if asked is None and (settings.sensitivity or settings.prevalence):
+            wanted = ", ".join(names[:12]) or "none: it predicts values"
+            raise InputError(f"which class is to be found is not known: name it with --positive, one of: {wanted}")
+        made = replace(self, positive=asked)
+        if asked != self.positive:
+            made = replace(made, screening=None, prevalence=None)
+        if settings.sensitivity is not None and asked is not None:
+            if self.held is None:
+                raise InputError("this ensemble has no calibration cases to choose a threshold on: design it again")
+            rule = fit_screening(self.held.p, self.held.y, asked, settings.sensitivity)
+            made = replace(made, screening=rule)
+        return made if settings.prevalence is None else replace(made, prevalence=settings.prevalence)
+
+
+def class_names(target: Target) -> tuple[str, ...]:
+    """The classes' own names, or their numbers; none for values.
+
+    Example:
+        >>> class_names(Target("binary", 2)), class_names(Target("regression", 1))
+        (('0', '1'), ())
+    """
+    return target.names or tuple(str(number) for number in range(target.classes))
 
 
 def doubt(p: Floats) -> Floats:
@@ -188,7 +253,17 @@ def calibrate(
     p, rest = sharpen(mean[third:], temperature), y[third:]
     sets = fit_sets(p, rest, coverage, by_class=by_class)
     rule = fit_deferral(doubt(p), p.argmax(1) == rest, accuracy, confidence=confidence, seed=seed)
-    return replace(bare, temperature=temperature, sets=sets, deferral=rule, drift=drift)
+    counts = np.bincount(np.asarray(task.part("train").y, np.int64), minlength=task.target.outputs)
+    return replace(
+        bare,
+        temperature=temperature,
+        sets=sets,
+        deferral=rule,
+        drift=drift,
+        positive=class_index(class_names(task.target), ""),
+        prior=tuple((counts / counts.sum()).tolist()),
+        held=Held(p, rest),
+    )
 
 
 def run_part(
@@ -228,16 +303,18 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
     """
     for name in members:
         member_folder(folder, name)
-    if predictor.drift is not None:
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in vars(predictor.drift).items()}
-        write_tensors(folder / DRIFT, tensors, {})
+    for path, arrays in ((folder / DRIFT, predictor.drift), (folder / HELD, predictor.held)):
+        if arrays is not None:
+            tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in vars(arrays).items()}
+            write_tensors(path, tensors, {})
     about = {
         "version": VERSION,
         "task": task_to_json(predictor.task),
         "members": members,
         "weights": predictor.weights.tolist(),
         "drift": predictor.drift is not None,
-        **{name: to_json(getattr(predictor, name)) for name in ("temperature", *PROMISES)},
+        "held": predictor.held is not None,
+        **{name: to_json(getattr(predictor, name)) for name in ("temperature", *READING, *PROMISES)},
     }
     write_json(folder / ENSEMBLE, about)
 
@@ -247,15 +324,21 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     data = read_document(folder / ENSEMBLE)
     with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
         nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
-        drift = None
-        if data["drift"]:
-            tensors, _ = read_tensors(folder / DRIFT)
-            drift = Drift(*(tensors[each.name].numpy() for each in fields(Drift)))
+        task, prevalence = task_from_json(data["task"]), data["prevalence"]
         return Predictor(
-            task_from_json(data["task"]),
+            task,
             tuple(nets),
             np.asarray(data["weights"], np.float64),
             float(data["temperature"]),
-            drift=drift,
+            drift=_arrays(folder / DRIFT, Drift) if data["drift"] else None,
+            held=_arrays(folder / HELD, Held) if data["held"] else None,
+            positive=None if data["positive"] is None else range(task.target.classes)[data["positive"]],
+            prior=tuple(float(share) for share in data["prior"]),
+            prevalence=None if prevalence is None else float(prevalence),
             **{name: None if data[name] is None else from_json(kind, data[name]) for name, kind in PROMISES.items()},
         )
+
+
+def _arrays(path: Path, kind: type[A]) -> A:
+    tensors, _ = read_tensors(path)
+    return kind(*(tensors[each.name].numpy() for each in fields(kind)))

@@ -169,8 +169,8 @@ def grid(*figures: Content, size: str = "") -> Markup:
     return tag("div", joined(figures), class_=f"grid {size}".strip())
 
 
-def page(title: str, subtitle: str, sections: Sequence[Section], footer: str) -> str:
-    """The whole file. A policy in its head forbids every request, and every script but its own."""
+def page(title: str, subtitle: str, sections: Sequence[Section], footer: str, *, verdict: Markup | None = None) -> str:
+    """The whole file, a verdict above all else; a policy forbids every request, and every script but its own."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = [
@@ -184,6 +184,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section], footer: str) ->
     ]
     links = [tag("li", tag("a", section.heading, href=f"#{section.anchor}")) for section in sections]
     body = [
+        *([] if verdict is None else [verdict]),
         tag("header", tag("h1", title), tag("p", subtitle, class_="sub")),
         tag("nav", tag("ul", *links), aria_label="Sections"),
         tag("main", *(tag("section", tag("h2", s.heading), joined(s.contents), id=s.anchor) for s in sections)),

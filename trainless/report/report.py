@@ -19,13 +19,14 @@ from trainless.report.contents import Contents, ReportPart, arrays_in, contents_
 from trainless.report.doubt import in_doubt
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
+from trainless.report.words import networks_in_words
 from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.runs.reader import reader_at
 from trainless.spaces.protocol import Space
 
 _TEST = (
-    *(result.no_test, result.metrics, result.roc_curves, result.confusions, result.predicted_values),
-    result.by_method,
+    *(result.no_test, result.metrics, result.classes_table, result.positive, result.yardsticks),
+    *(result.roc_curves, result.confusions, result.predicted_values, result.by_method),
 )
 _DOUBT = (
     *(doubt.confidence, doubt.calibration, doubt.referrals, doubt.prediction_sets, doubt.errors, doubt.intervals),
@@ -81,9 +82,10 @@ def render(contents: Contents) -> str:
     footer = f"Made by trainless {version} from what the run kept. Point at a mark to read its numbers."
     if not contents.summary:
         return page(f"{name}: a search", f"{contents.settings['space']}", sections, footer)
-    count = len(contents.ensemble["members"])
-    what = f"An ensemble of {count} {'network' if count == 1 else 'networks'} of {contents.summary['plan']['space']}"
-    return page(f"{name}: a designed ensemble", f"{what}, chosen before any of them was trained", sections, footer)
+    many = networks_in_words(len(contents.ensemble["members"]), contents.summary["plan"]["space"])
+    what = f"An ensemble of {many}"
+    told = f"{what}, chosen before any of them was trained"
+    return page(f"{name}: a designed ensemble", told, sections, footer, verdict=summary.verdict(contents))
 
 
 def _body(contents: Contents, parts: tuple[ReportPart, ...]) -> tuple[Content, ...]:

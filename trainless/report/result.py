@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.types import Floats, Labels
+from trainless.learn.sanity import metric_in_words
 from trainless.report.chart import (
     WIDE,
     bar,
@@ -29,6 +30,7 @@ from trainless.report.chart import (
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, drawn, figure, joined, percent, table, tag, text_width
 from trainless.report.search import in_words
+from trainless.report.words import class_rows, positive_in_words, yardstick_rows
 
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
@@ -45,12 +47,13 @@ def no_test(contents: Contents) -> Content:
 def roc_curves(contents: Contents) -> Content:
     """Sensitivity against false alarms."""
     said, names = contents.predictions, contents.classes
+    number = contents.summary["test"].get("positive", {}).get("number", 1)
     if len(names) == 2:
-        text = f"Of the cases of {names[1]}, how many are found, against false alarms among the others."
+        text = f"Of the cases of {names[number]}, how many are found, against false alarms among the others."
     else:
         more = " The first ten classes are shown." if len(names) > 10 else ""
         text = f"Each class against all others: how many of it are found, against false alarms.{more}"
-    return drawn("ROC", roc_figure(said["y"], said["mean"], said["members"], said.get("single"), names), text)
+    return drawn("ROC", roc_figure(said["y"], said["mean"], said["members"], said.get("single"), names, number), text)
 
 
 @report_part("tested", "classes", beside=True)
@@ -81,7 +84,7 @@ def metrics(contents: Contents) -> list[Content]:
     """Every metric with its interval."""
     test, rows = contents.summary["test"], []
     for name, value in test["ensemble"].items():
-        row = [name.replace("_", " "), *estimate(value), figure(test["members_mean"][name])]
+        row = [metric_in_words(name), *estimate(value), figure(test["members_mean"][name])]
         if "single" in test:
             row += [" ".join(estimate(test["single"]["ensemble"][name]))]
         rows.append(row)
@@ -92,6 +95,34 @@ def metrics(contents: Contents) -> list[Content]:
     if "mae" in test["ensemble"]:
         return [words]
     return [drawn("Metrics", metrics_figure(test), "Dots are values, bars their 95 % intervals."), words]
+
+
+@report_part("tested", "classes")
+def classes_table(contents: Contents) -> Content:
+    """Precision, recall and F1 of every class."""
+    rows = class_rows(contents.summary["test"])
+    head = ["class", "cases", "precision", "recall", "F1"]
+    words = "Every class: of those called so the share that is (precision), and of it the share that is found (recall)"
+    return table(head, rows, caption=f"{words}; exact 95 % intervals") if rows else None
+
+
+@report_part("tested", "classes")
+def positive(contents: Contents) -> Content:
+    """The class to find: sensitivity, specificity, the threshold, and what an answer is worth at a prevalence."""
+    lines = positive_in_words(contents.summary["test"], contents.settings.get("prevalence"))
+    if not lines:
+        return None
+    name = contents.summary["test"]["positive"]["name"]
+    listed = tag("ul", *(tag("li", f"{line[:1].upper()}{line[1:]}.") for line in map(str.strip, lines)))
+    return joined([tag("h3", f"The class to find: {name}"), listed])
+
+
+@report_part("tested")
+def yardsticks(contents: Contents) -> Content:
+    """The ensemble beside its yardsticks."""
+    names, rows = yardstick_rows(contents.summary["test"])
+    caption = "Beside yardsticks that cost little, on the same test cases"
+    return table(["", *map(metric_in_words, names)], rows, caption=caption) if rows else None
 
 
 def estimate(value: Json) -> tuple[str, str]:
@@ -146,19 +177,22 @@ def whole(share: float) -> str:
     return percent(share, 0)
 
 
-def roc_figure(y: Labels, mean: Floats, members: Floats, single: Floats | None, classes: Sequence[str]) -> Markup:
-    """Sensitivity against false alarms: of two classes the second one, of more each against the rest."""
+def roc_figure(
+    y: Labels, mean: Floats, members: Floats, single: Floats | None, classes: Sequence[str], number: int = 1
+) -> Markup:
+    """Sensitivity against false alarms: of two classes the one with this number, of more each against the rest."""
     plane = frame(UNIT, (0.0, 1.02), x_title="false alarms", y_title="found", x_words=whole, y_words=whole, height=380)
     marks = [line(plane, [0, 1], [0, 1], "cn", kind="thin dashed")]
     if len(classes) == 2:
         for member in members:
-            marks.append(line(plane, *_rates(y == 1, member[:, 1]), "c0", kind="thin faint"))
+            marks.append(line(plane, *_rates(y == number, member[:, number]), "c0", kind="thin faint"))
         entries = [("c0", "the ensemble"), ("c0 thin faint", "its members")]
         if single is not None:
-            marks.append(line(plane, *_rates(y == 1, single.mean(0)[:, 1]), "c1", kind="dashed"))
+            marks.append(line(plane, *_rates(y == number, single.mean(0)[:, number]), "c1", kind="dashed"))
             entries.append(("c1 dashed", "one architecture"))
-        marks.append(line(plane, *_rates(y == 1, mean[:, 1]), "c0", tip=f"{classes[1]} against {classes[0]}"))
-        return joined([chart(plane, f"ROC curve of {classes[1]}", *marks), legend(entries)])
+        tip = f"{classes[number]} against {classes[1 - number]}"
+        marks.append(line(plane, *_rates(y == number, mean[:, number]), "c0", tip=tip))
+        return joined([chart(plane, f"ROC curve of {classes[number]}", *marks), legend(entries)])
     there = [number for number in range(len(classes)) if (y == number).any()]
     entries = []
     for place, number in enumerate(there[:MOST_CURVES]):

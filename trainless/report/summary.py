@@ -11,6 +11,7 @@ from trainless.learn.metrics import clopper_pearson
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, duration, figure, joined, percent, table, tag
 from trainless.report.training import inputs_in_words, instead_seconds
+from trainless.report.words import sanity_in_words
 
 FEW = 100  # test cases, below which intervals are called wide
 
@@ -18,11 +19,24 @@ FEW = 100  # test cases, below which intervals are called wide
 @report_part("design")
 def headline(contents: Contents) -> list[Content]:
     """A summary for somebody who will not read further."""
-    parts: list[Content] = [tag("p", _what(contents)), tag("p", _how_good(contents))]
+    parts: list[Content] = [tag("div", *_facts(contents), class_="facts"), tag("p", _how_good(contents))]
     if contents.test is not None:
         parts.append(tag("p", _doubt(contents, contents.test)))
     warned = tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions")
-    return [*parts, tag("p", _spent(contents)), tag("div", *_facts(contents), class_="facts"), warned]
+    return [*parts, tag("p", _what(contents)), tag("p", _spent(contents)), warned]
+
+
+def verdict(contents: Contents) -> Markup | None:
+    """The first thing on the page: whether the ensemble is worth anything, in red where it is not."""
+    test = contents.test
+    if test is None or "sanity" not in test:
+        return None
+    found = test["sanity"]
+    if found["ok"]:
+        return tag("div", tag("p", sanity_in_words(test)[1]), class_="verdict good", role="status")
+    told = tag("ul", *(tag("li", f"{problem}.") for problem in found["problems"]))
+    words = tag("p", f"This ensemble is not good enough. {found['advice']}.")
+    return tag("div", words, told, class_="verdict bad", role="alert")
 
 
 def _what(contents: Contents) -> str:
@@ -142,10 +156,17 @@ def _facts(contents: Contents) -> list[Markup]:
         return _value_facts(test)
     right, n = right_of(contents), test["samples"]
     low, high = clopper_pearson(right, n)
-    facts = [_fact(percent(right / n), "right", f"{right:,} of {n:,} test cases; {percent(low)} to {percent(high)}")]
-    auc = test["ensemble"].get("auc")
-    if auc and auc["value"] is not None:
-        facts.append(_fact(figure(auc["value"]), "area under the ROC curve", _range(auc)))
+    facts, kind = [], "" if test.get("sanity", {}).get("ok", True) else "bad"
+    for name, what in (("auc", "area under the ROC curve"), ("balanced_accuracy", "balanced accuracy")):
+        own = test["ensemble"].get(name)
+        if own and own["value"] is not None:
+            facts.append(_fact(figure(own["value"]), what, _range(own), kind))
+    share = f"{right:,} of {n:,} test cases; {percent(low)} to {percent(high)}"
+    facts.append(_fact(percent(right / n), "right", share, kind))
+    if "positive" in test:
+        own = test["positive"]
+        more = f"{_range(own['sensitivity'])}; specificity {figure(own['specificity']['value'])}"
+        facts.append(_fact(figure(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more))
     if "deferral" in test:
         own = test["deferral"]
         asked = percent(contents.settings["accuracy"], 0)
@@ -192,9 +213,6 @@ def cautions(contents: Contents) -> list[Content]:
             found.append(f"There are only {test['samples']} test cases: look at the intervals, not at the values.")
         found += _broken(test)
         if contents.classes:
-            name, count = _usual(contents)
-            if right_of(contents) <= count:
-                found.append(f"It is right no more often than always saying “{name}”.")
             if "sets" in test and test["sets"]["mean_size"] >= len(contents.classes):
                 found.append(
                     "The sets name every class, so they say nothing: too few cases were kept for this promise."

@@ -1,0 +1,183 @@
+"""The truth in the terminal and the report: planted failures are the first thing that is said, classes have names."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.cli.test_design import SMALL
+from trainless.cli.app import run
+from trainless.cli.design import lines_of
+from trainless.designs import ensemble
+from trainless.learn.predictor import load_predictor
+from trainless.learn.screening import at_prevalence
+from trainless.report.report import write_report
+
+NAMES = np.array(["benign", "malignant"])
+
+
+def data(folder: Path, *, shuffled: bool = False, n: int = 400) -> Path:
+    """Dark images are benign, two thirds of all; whether a label belongs to its image can be undone."""
+    random = np.random.default_rng(0)
+    y = (np.arange(n) % 3 == 0).astype(np.int64)
+    x = (random.normal(size=(n, 8, 8)) + 0.25 * y[:, None, None]).astype(np.float32)
+    np.savez(folder / "data.npz", x=x, y=random.permutation(y) if shuffled else y, class_names=NAMES)
+    return folder / "data.npz"
+
+
+class OneClass(nn.Module):
+    """A network that learnt the most frequent class and nothing else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([x.new_full((len(x),), 1.0), x.mean((1, 2, 3)).sigmoid()], 1)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every member answers one class; all that comes after is as it is."""
+    real = ensemble.calibrate
+
+    def planted(nets: Any, *arguments: Any, **options: Any) -> Any:
+        return real(tuple(OneClass() for _ in nets), *arguments, **options)
+
+    monkeypatch.setattr(ensemble, "calibrate", planted)
+
+
+def test_one_class_for_everything_is_the_first_thing_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch)
+    styles: list[Any] = []
+    monkeypatch.setattr("typer.secho", lambda text, **style: styles.append(style) or print(text))  # noqa: T201
+    assert run(("design", str(data(tmp_path)), "--out", str(tmp_path / "run"), *SMALL)) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    n = summary["test"]["samples"]
+    told = f"It answers “benign” for every one of {n} cases"
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"NOT GOOD ENOUGH: {told}")
+    for what in ("--time", "more data", "--device"):
+        assert what in first
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert page.index('class="verdict bad"') < page.index("<header>")
+    assert page.index(told) < page.index("<header>")
+    assert not summary["test"]["sanity"]["ok"]
+    assert styles == [{"fg": "red", "bold": True}]
+
+
+def test_shuffled_labels_are_no_better_than_chance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(("design", str(data(tmp_path, shuffled=True)), "--out", str(tmp_path / "run"), *SMALL)) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("NOT GOOD ENOUGH")
+    assert "cannot be told from chance (0.5)" in first
+    assert 'class="verdict bad"' in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A sound design whose class to find is the first one."""
+    folder = tmp_path_factory.mktemp("verdict")
+    asked = ("--positive", "benign", "--sensitivity", "0.8", "--prevalence", "0.9", "--epochs", "12")
+    assert run(("design", str(data(folder)), "--out", str(folder / "run"), *asked, *SMALL)) == 0
+    return folder / "run", folder / "data.npz"
+
+
+def test_a_sound_one_says_the_answer_first(made: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    summary = json.loads((made[0] / "summary.json").read_text(encoding="utf-8"))
+    assert summary["test"]["sanity"]["ok"]
+    asked = ("--positive", "benign", "--sensitivity", "0.8", "--prevalence", "0.9", "--epochs", "12")
+    assert run(("design", str(made[1]), "--out", str(made[0]), *asked, *SMALL)) == 0
+    said = capsys.readouterr().out
+    auc = summary["test"]["ensemble"]["auc"]
+    assert said.startswith(f"AUC {auc['value']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}], balanced accuracy 0.")
+    assert "Better than the most frequent class" in said.splitlines()[0]
+    for words in ("sensitivity for “benign”", "as asked for", "threshold: calling “benign”", "precision", "macro F1"):
+        assert words in said
+    page = (made[0] / "report.html").read_text(encoding="utf-8")
+    assert page.index('class="verdict good"') < page.index("<header>")
+    for words in ("The class to find: benign", "ROC curve of benign", "sensitivity for benign"):
+        assert words in page
+
+
+def test_figures_of_the_named_class_are_those_of_the_predictions(made: tuple[Path, Path]) -> None:
+    test = json.loads((made[0] / "summary.json").read_text(encoding="utf-8"))["test"]
+    said = np.load(made[0] / "predictions.npz")
+    own, ill = test["positive"], said["y"] == 0
+    assert (own["name"], own["number"]) == ("benign", 0)
+    assert own["sensitivity"]["value"] == pytest.approx((said["label"][ill] == 0).mean())
+    assert own["specificity"]["value"] == pytest.approx((said["label"][~ill] != 0).mean())
+    assert test["ensemble"]["sensitivity"] == own["sensitivity"]
+    rule, p = own["screening"], said["mean"][:, 0]
+    assert np.array_equal(said["screen"], p >= rule["threshold"])
+    assert rule["sensitivity"]["value"] == pytest.approx((p[ill] >= rule["threshold"]).mean())
+    held = load_predictor(made[0]).held
+    assert held is not None
+    assert rule["threshold"] in held.p[held.y == 0, 0]
+
+
+def answers(made: tuple[Path, Path], out: Path, *options: str) -> list[dict[str, str]]:
+    assert run(("predict", str(made[0]), str(made[1]), "--csv", str(out), *options)) == 0
+    with out.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_predictions_at_a_prevalence(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = answers(made, tmp_path / "a.csv")
+    told = capsys.readouterr().out
+    assert "Probabilities are for a share of 90.0% of “benign”" in told
+    assert "sets and referrals promise nothing there" in told
+    assert "refer" not in asked[0]
+    assert "set" not in asked[0]
+    there = answers(made, tmp_path / "b.csv", "--positive", "malignant", "--sensitivity", "0.7")
+    prior = np.array(load_predictor(made[0]).prior)
+    assert f"Probabilities are for a share of {prior[1]:.1%} of “malignant”" in capsys.readouterr().out
+    assert {row["screen_malignant"] for row in there} == {"yes", "no"}
+    assert there[0]["refer"] in ("yes", "no")
+    own = np.array([[float(row["p_benign"]), float(row["p_malignant"])] for row in there])
+    wanted = at_prevalence(own, prior, 0, 0.9)
+    assert np.array([float(row["p_benign"]) for row in asked]) == pytest.approx(wanted[:, 0], abs=1e-9)
+    assert [row["screen_benign"] for row in asked].count("yes") > 0
+
+
+def test_yardsticks_are_shown_where_there_are_some(made: tuple[Path, Path]) -> None:
+    path = made[0] / "summary.json"
+    text = path.read_text(encoding="utf-8")
+    summary = json.loads(text)
+    assert "trees" not in "\n".join(lines_of(summary["test"]))
+    summary["test"]["yardsticks"] = [
+        {"name": "trees", "auc": 0.7, "balanced_accuracy": {"value": 0.6, "low": 0.5, "high": 0.7}, "seconds": 1.0}
+    ]
+    said = "\n".join(lines_of(summary["test"]))
+    assert "trees          0.700" in said
+    try:
+        path.write_text(json.dumps(summary), encoding="utf-8")
+        page = write_report(made[0]).read_text(encoding="utf-8")
+    finally:
+        path.write_text(text, encoding="utf-8")
+    assert "Beside yardsticks" in page
+    assert "0.600 [0.500, 0.700]" in page
+
+
+def test_mistakes_are_said_before_anything_is_done(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "new")
+    for options, words in (
+        (("--positive", "malign"), "there is no class 'malign'; expected one of: benign, malignant"),
+        (("--sensitivity", "95"), "sensitivity=95.0 was given; expected a number between 0 and 1"),
+        (("--prevalence", "1.5"), "prevalence=1.5 was given; expected a number between 0 and 1"),
+    ):
+        assert run(("design", str(made[1]), "--out", out, *options, *SMALL)) == 2
+        assert words in capsys.readouterr().err
+        assert run(("predict", str(made[0]), str(made[1]), "--csv", str(tmp_path / "o.csv"), *options)) == 2
+        assert words in capsys.readouterr().err
+    assert run(("design", "digits", "--out", out, "--sensitivity", "0.9", *SMALL)) == 2
+    assert "name it with --positive" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

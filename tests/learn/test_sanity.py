@@ -1,0 +1,112 @@
+"""The sanity check: one class for everything, the majority, chance and yardsticks are always caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainless.core.files import strict
+from trainless.core.target import Target
+from trainless.learn.metrics import evaluate
+from trainless.learn.sanity import SanityCheck, check_classes, check_values
+
+
+def judged(y: np.ndarray, p: np.ndarray, **more: Any) -> dict[str, Any]:
+    target = Target("binary" if p.shape[1] == 2 else "multiclass", p.shape[1])
+    return dict(strict({"ensemble": evaluate(target, y, p, draws=300), **more}))
+
+
+def checked(y: np.ndarray, p: np.ndarray, names: str = "NAO~", **more: Any) -> SanityCheck:
+    return check_classes(judged(y, p, **more), y, p.argmax(1), names[: p.shape[1]])
+
+
+def good(n: int = 200, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    y = random.integers(classes, size=n)
+    logits = random.normal(size=(n, classes)) + 2.5 * np.eye(classes)[y]
+    return y, np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_good_one_passes_and_says_what_it_beats(classes: int) -> None:
+    found = checked(*good(classes=classes))
+    assert found.ok
+    assert any(words.startswith("the most frequent class") for words in found.passed)
+    assert "chance" in found.passed
+
+
+@given(st.integers(0, 3), st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_one_class_for_everything_is_always_caught(said: int, seed: int) -> None:
+    """However well its probabilities are ordered."""
+    y, p = good(300, 4, seed)
+    p[:, said] += 2
+    found = check_classes(judged(y, p / p.sum(1, keepdims=True)), y, p.argmax(1), "NAO~", unit="recordings")
+    assert not found.ok
+    assert found.problems[0] == f"It answers “{'NAO~'[said]}” for every one of 300 recordings"
+
+
+def test_shuffled_labels_are_chance() -> None:
+    """Of 40 shuffles about one in forty may look better by chance: each metric's interval misses by 2.5 % there."""
+    caught = 0
+    for seed in range(40):
+        y, p = good(150, seed=seed)
+        found = checked(np.random.default_rng(seed).permutation(y), p)
+        caught += any("AUC" in problem and "chance (0.5)" in problem for problem in found.problems)
+    assert caught >= 36
+
+
+def test_no_better_than_the_majority() -> None:
+    y = np.array([0] * 90 + [1] * 10)
+    p = np.tile([0.9, 0.1], (100, 1))
+    p[:12] = [0.2, 0.8]  # twelve false alarms
+    p[90:97] = [0.1, 0.9]  # seven found
+    found = checked(y, p)
+    assert "It is right in 85 of 100 cases, always saying “N” in 90" in found.problems
+
+
+def test_a_test_part_of_one_class_tells_nothing() -> None:
+    y, p = good()
+    assert "cannot be known" in check_classes({"ensemble": {}}, y * 0, p.argmax(1), "NA").problems[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "caught"),
+    [(0.99999, "worse than trees"), (0.2, ""), ({"value": 0.99999, "low": 0.9, "high": 1}, "worse")],
+)
+def test_yardsticks(value: Any, caught: str) -> None:
+    y, p = good()
+    found = checked(y, p, yardsticks=[{"name": "trees", "auc": value, "seconds": 0.9}])
+    assert found.ok == (not caught)
+    assert caught in " ".join(found.problems)
+    assert any("trees" in words for words in found.problems + found.passed)
+
+
+def test_level_with_a_yardstick_is_told_unless_nothing_could_be_better() -> None:
+    y, p = good()
+    level = judged(y, p)["ensemble"]["auc"]["value"]
+    assert "level with trees" in checked(y, p, yardsticks=[{"name": "trees", "auc": level}]).problems[0]
+    perfect = np.eye(2)[y] * 0.8 + 0.1
+    assert checked(y, perfect, yardsticks=[{"name": "trees", "auc": 1.0}]).ok
+
+
+def test_a_yardstick_without_a_shared_metric_says_nothing() -> None:
+    y, p = good()
+    assert checked(y, p, yardsticks=[{"name": "trees", "log_loss": 0.1}, {"name": "none", "auc": None}]).ok
+
+
+def test_values_are_held_against_the_mean() -> None:
+    random = np.random.default_rng(0)
+    y = random.normal(size=(100, 1))
+
+    def figures(v: np.ndarray, **more: Any) -> dict[str, Any]:
+        return dict(strict({"ensemble": evaluate(Target("regression", 1), y, v, draws=200), **more}))
+
+    assert check_values(figures(y + 0.1 * random.normal(size=y.shape))).ok
+    assert "always saying the mean" in check_values(figures(np.full_like(y, y.mean()))).problems[0]
+    trees = figures(y + 0.1, yardsticks=[{"name": "trees", "mae": 0.05}])
+    assert "worse than trees (mean error 0.100, trees 0.050)" in check_values(trees).problems[0]

@@ -1,0 +1,133 @@
+"""The sanity check: whether an ensemble is worth anything, beside what costs nothing and beside its yardsticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainless.core.types import Labels
+from trainless.learn.metrics import LOWER_IS_BETTER
+
+ADVICE = (
+    "Do not use it. Give it more time (--time), more data or a faster machine (--device cuda), and check the labels"
+)
+COMPARED = ("auc", "balanced_accuracy", "accuracy", "mae")  # the first of these that both have is compared
+WORDS = {"auc": "AUC", "f1_macro": "macro F1", "mae": "mean error", "rmse": "root mean squared error", "r2": "R²"}
+SAME = 5e-4  # figures that look the same to three digits
+Test = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SanityCheck:
+    """What speaks against an ensemble, worst first, and what it is better than; without problems it passes."""
+
+    problems: tuple[str, ...]
+    passed: tuple[str, ...]
+    advice: str = ADVICE
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def metric_in_words(name: str) -> str:
+    """A metric's name as people write it.
+
+    Example:
+        >>> metric_in_words("auc"), metric_in_words("balanced_accuracy")
+        ('AUC', 'balanced accuracy')
+    """
+    return WORDS.get(name, name.replace("_", " "))
+
+
+def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], unit: str = "cases") -> SanityCheck:
+    """Hold answers against one class for everything, the most frequent class, chance and the yardsticks.
+
+    Args:
+        test: Figures of the test part: ``ensemble`` has metrics as ``{value, low, high}``, ``yardsticks`` is a list of
+            ``{name, metrics…}`` where there are some.
+        y: The true classes.
+        label: The answers.
+        names: The classes' names.
+        unit: What is answered about.
+
+    Example:
+        >>> figures = {"ensemble": {"auc": {"value": 0.6, "low": 0.4, "high": 0.8}}}
+        >>> check_classes(figures, np.array([0, 1, 1]), np.array([1, 1, 1]), ["a", "b"]).problems[0]
+        'It answers “b” for every one of 3 cases'
+    """
+    problems, passed, n = [], [], len(y)
+    counts = np.bincount(y, minlength=len(names))
+    there, usual = int((counts > 0).sum()), int(counts.argmax())
+    if there < 2:
+        problems.append(f"All {n:,} test {unit} are “{names[usual]}”: whether it tells classes apart cannot be known")
+    elif len(np.unique(label)) == 1:
+        problems.append(f"It answers “{names[int(label[0])]}” for every one of {n:,} {unit}")
+    else:
+        right = int((label == y).sum())
+        beside = f"always saying “{names[usual]}” in {int(counts[usual]):,}"
+        if right <= counts[usual]:
+            problems.append(f"It is right in {right:,} of {n:,} {unit}, {beside}")
+        else:
+            passed.append(f"the most frequent class (right in {right:,} of {n:,}, {beside})")
+    if there > 1:
+        found, chance = test["ensemble"], {"auc": 0.5, "balanced_accuracy": 1 / there}
+        beaten = []
+        for name, least in chance.items():
+            if (own := found.get(name)) is None or own["value"] is None:
+                continue
+            if own["low"] is None or own["low"] <= least:
+                problems.append(
+                    f"Its {metric_in_words(name)} of {_interval(own)} cannot be told from chance ({least:.3g})"
+                )
+            else:
+                beaten.append(name)
+        passed += ["chance"] if beaten and len(problems) == 0 else []
+    return _beside(test, problems, passed)
+
+
+def check_values(test: Test) -> SanityCheck:
+    """Hold predicted values against always saying the mean, which has R² = 0, and against the yardsticks."""
+    problems, passed, own = [], [], test["ensemble"]["r2"]
+    if own["value"] is None:
+        problems.append("The values of the test part are all the same: whether it tells them apart cannot be known")
+    elif own["low"] is None or own["low"] <= 0:
+        problems.append(f"Its R² of {_interval(own)} cannot be told from always saying the mean (0)")
+    else:
+        passed.append("always saying the mean")
+    return _beside(test, problems, passed)
+
+
+def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
+    for name, metric, own, other in compared(test):
+        figures = f"({metric_in_words(metric)} {own:.3f}, {name} {other:.3f})"
+        gain = (other - own) if metric in LOWER_IS_BETTER else (own - other)
+        best = abs(own - (0.0 if metric in LOWER_IS_BETTER else 1.0)) < SAME
+        if gain > SAME or (abs(gain) <= SAME and best):
+            passed.append(f"{name} {figures}")
+        else:
+            problems.append(f"It is {'level with' if abs(gain) <= SAME else 'worse than'} {name} {figures}")
+    return SanityCheck(tuple(problems), tuple(passed))
+
+
+def compared(test: Test) -> Iterator[tuple[str, str, float, float]]:
+    """Each yardstick's name, the metric that is compared, the ensemble's value and the yardstick's."""
+    for yardstick in test.get("yardsticks") or ():
+        for metric in COMPARED:
+            own, other = _value(test["ensemble"].get(metric)), _value(yardstick.get(metric))
+            if own is not None and other is not None:
+                yield str(yardstick["name"]), metric, own, other
+                break
+
+
+def _value(found: Any) -> float | None:
+    value = found.get("value") if isinstance(found, Mapping) else found
+    return None if value is None else float(value)
+
+
+def _interval(own: Mapping[str, Any]) -> str:
+    low, high = ("–" if own[end] is None else f"{own[end]:.3f}" for end in ("low", "high"))
+    return f"{own['value']:.3f} [{low}, {high}]"

@@ -1,0 +1,146 @@
+"""What a design came to, in words: the terminal and the top of the report say the same.
+
+The answer comes first, then how sure it is, then why: what it was held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainless.learn.sanity import metric_in_words
+from trainless.learn.screening import predictive_values
+
+Json = Mapping[str, Any]
+FIRST = ("auc", "balanced_accuracy", "f1_macro", "accuracy", "r2", "mae")  # the order in which metrics are told
+HEADLINE = 2  # metrics in the first line
+
+
+def sanity_in_words(test: Json) -> tuple[bool, str]:
+    """Whether the ensemble passes its sanity check, and the one line that says so first.
+
+    Example:
+        >>> sanity_in_words({"sanity": {"ok": False, "problems": ["It answers “N” for every case"], "advice": "Stop"}})
+        (False, 'NOT GOOD ENOUGH: It answers “N” for every case. Stop.')
+    """
+    found = test.get("sanity")
+    if found is None:
+        return True, answer_in_words(test)
+    if not found["ok"]:
+        return False, f"NOT GOOD ENOUGH: {'. '.join(found['problems'])}. {found['advice']}."
+    beaten = "; ".join(found["passed"])
+    return True, f"{answer_in_words(test)}.{f' Better than {beaten}.' if beaten else ''}"
+
+
+def answer_in_words(test: Json) -> str:
+    """The one or two figures that matter, with their intervals."""
+    told = list(ordered(test["ensemble"]))[:HEADLINE]
+    figures = ", ".join(f"{metric_in_words(name)} {estimate_in_words(test['ensemble'][name])}" for name in told)
+    return f"{figures} on {test['samples']:,} test {test.get('unit', 'cases')}"
+
+
+def ordered(metrics: Json) -> Iterator[str]:
+    """The names of metrics that have a value, the most telling first."""
+    there = [name for name, value in metrics.items() if value["value"] is not None]
+    yield from (name for name in FIRST if name in there)
+    yield from (name for name in there if name not in FIRST)
+
+
+def estimate_in_words(value: Json) -> str:
+    """A value with its interval.
+
+    Example:
+        >>> estimate_in_words({"value": 0.9, "low": 0.8, "high": None})
+        '0.900 [0.800, –]'
+    """
+    return f"{plain(value['value'])} [{plain(value['low'])}, {plain(value['high'])}]"
+
+
+def plain(value: float | None) -> str:
+    """A number to three digits; a dash where there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def positive_in_words(test: Json, prevalence: float | None = None) -> list[str]:
+    """How often the class to find is found, and the others spared; what an answer is worth at its prevalence."""
+    own = test.get("positive")
+    if own is None:
+        return []
+    name = own["name"]
+    lines = [
+        f"sensitivity for “{name}” {estimate_in_words(own['sensitivity'])}, specificity"
+        f" {estimate_in_words(own['specificity'])}"
+    ]
+    for share, where in ((own["prevalence"], "as in the training data"), (prevalence, "as asked for")):
+        told = None if share is None else _worth(own, share)
+        if told is not None:
+            lines.append(
+                f"where {share:.1%} of the cases are “{name}”, {where}: of those called so {told[0]:.0%} are,"
+                f" of the others {told[1]:.0%} are not"
+            )
+    if "screening" in own:
+        rule = own["screening"]
+        kept = "" if rule["holds"] else "; THE PROMISE DOES NOT HOLD"
+        lines += [
+            f"threshold: {rule['rule']}",
+            f"  on the test part: sensitivity {estimate_in_words(rule['sensitivity'])}, specificity"
+            f" {estimate_in_words(rule['specificity'])}, {rule['flagged']:.0%} called “{name}”{kept}",
+        ]
+    return lines
+
+
+def _worth(own: Json, prevalence: float) -> tuple[float, float] | None:
+    sensitivity, specificity = own["sensitivity"]["value"], own["specificity"]["value"]
+    if sensitivity is None or specificity is None:
+        return None
+    found = predictive_values(sensitivity, specificity, prevalence)
+    return None if any(value != value for value in found) else found
+
+
+def class_rows(test: Json) -> list[list[str]]:
+    """One row per class: name, cases, precision, recall and F1, each with its exact interval."""
+    return [
+        [one["name"], f"{one['support']:,}", *(estimate_in_words(one[kind]) for kind in ("precision", "recall", "f1"))]
+        for one in test.get("classes", ())
+    ]
+
+
+def yardstick_rows(test: Json) -> tuple[list[str], list[list[str]]]:
+    """The metrics that yardsticks have, and one row for each yardstick, the ensemble first."""
+    yardsticks: Sequence[Json] = test.get("yardsticks") or ()
+    names = [name for name in ordered(test["ensemble"]) if any(_held(one.get(name)) for one in yardsticks)]
+    if not names:
+        return [], []
+    rows = [["this ensemble", *(_cell(test["ensemble"].get(name)) for name in names)]]
+    return names, rows + [[str(one["name"]), *(_cell(one.get(name)) for name in names)] for one in yardsticks]
+
+
+def _held(value: Any) -> bool:
+    return value is not None and (not isinstance(value, Mapping) or value.get("value") is not None)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return estimate_in_words(value) if value.get("low") is not None else plain(value["value"])
+    return plain(value)
+
+
+def networks_in_words(count: int, space: str) -> str:
+    """So many networks of a space, by the name that a person gave it.
+
+    Example:
+        >>> networks_in_words(2, "my_space.py:MySpace"), networks_in_words(1, "nb201")
+        ('2 networks of MySpace', '1 network of nb201')
+    """
+    return f"{count} network{'s' * (count != 1)} of {space_in_words(space)}"
+
+
+def space_in_words(space: str) -> str:
+    """The name of a space without the file that it is from and the parameters that it was made with.
+
+    Example:
+        >>> space_in_words("Widths(options=(8, 16), depth=3)"), space_in_words("/home/me/spaces.py:wide")
+        ('Widths', 'wide')
+    """
+    text = space.partition("(")[0].strip() or space
+    return text.rpartition(":")[2] or text
