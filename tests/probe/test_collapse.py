@@ -86,3 +86,12 @@ def test_anything_unknown_is_run_as_it_is() -> None:
     x = torch.randn(4, 2, 6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     p = Probe.of(Mixes().double(), (x, torch.zeros(4, dtype=torch.long)), Target("multiclass", 3))
     check(p.at(weights=Constant(0.5)))
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU6(), nn.Hardtanh(), nn.Mish(), nn.Softplus(), nn.SELU(), nn.CELU()])
+def test_activations_that_work_entry_by_entry_take_one_channel(activation: nn.Module) -> None:
+    wide = nn.Conv2d(3, 6, 3, groups=3), nn.BatchNorm2d(6), activation
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), activation, *wide, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 2))
+    x = torch.randn(4, 2, 7, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    p = Probe.of(net.double(), (x, torch.zeros(4, dtype=torch.long)), Target("binary", 2))
+    assert check(p.at(weights=Constant(0.1))).shape == (4, 1)

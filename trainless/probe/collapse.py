@@ -31,6 +31,7 @@ _ALIKE: frozenset[Any] = frozenset(
         *(Tensor.to, Tensor.is_floating_point),
         *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
         *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),
+        *(F.hardtanh, F.mish, F.softplus, F.selu, F.celu, torch.selu, torch.celu),
     ]
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.seeds import generator, seeded
 from trainless.core.target import Target
+from trainless.probe.copies import copied
 from trainless.probe.layout import MemoryLayout
 from trainless.probe.norms import Norm, has_statistics
 from trainless.probe.points import Inputs, Own, RealData, Weights, in_precision_of
@@ -159,11 +159,11 @@ def quantity(fn: Callable[Concatenate[Probe, P], R]) -> Callable[Concatenate[Pro
 
 def private_copy(net: nn.Module) -> nn.Module:
     """The network's structure, sharing its parameters, deterministic: no dropout, nothing in place."""
-    shared: dict[int, Tensor] = {id(tensor): tensor for tensor in net.parameters()}
+    memo: dict[int, Tensor] = {id(tensor): tensor for tensor in net.parameters()}
     for module in net.modules():  # what a forward pass has left behind belongs to its graph and cannot be copied
         kept = (value for value in vars(module).values() if isinstance(value, Tensor) and value.grad_fn is not None)
-        shared |= {id(value): value.detach() for value in kept}
-    return _quietened(copy.deepcopy(net, shared))
+        memo |= {id(value): value.detach() for value in kept}
+    return _quietened(copied(net, memo))
 
 
 def _quietened(structure: nn.Module) -> nn.Module:
