@@ -1,8 +1,8 @@
 """Copies of a network's structure, as ``copy.deepcopy`` makes them but several times as fast.
 
 On a GPU a small network's forward pass is done before Python has copied its modules one dictionary after the other.
-Modules that are copied as PyTorch's are, by their attributes, get theirs here directly; whatever has a way of its own to
-be copied, and whatever is no module, goes through ``copy.deepcopy``.
+Modules that are copied as PyTorch's are, by their attributes, get theirs here directly; whatever has a way of its own
+to be copied, and whatever is no module, goes through ``copy.deepcopy``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _one(value: nn.Module | Tensor, memo: dict[int, Any]) -> Any:
 
 
 def _together(buffers: list[Tensor]) -> dict[int, Tensor]:
-    """Copies of plain tensors by identity, those of one kind in one operation: a GPU takes as long for one as for all."""
+    """Copies of plain tensors by identity, those of one kind in one operation: a GPU takes as long for one."""
     kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     for buffer in buffers:
         if type(buffer) is Tensor and buffer.is_contiguous() and not buffer.requires_grad:
