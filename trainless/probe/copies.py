@@ -62,7 +62,7 @@ def _together(buffers: list[Tensor]) -> dict[int, Tensor]:
     for buffer in buffers:
         if type(buffer) is Tensor and buffer.is_contiguous() and not buffer.requires_grad:
             kinds.setdefault((buffer.dtype, buffer.device), []).append(buffer)
-    found = {}
+    found: dict[int, Tensor] = {}
     for alike in kinds.values():
         parts = torch.cat([buffer.flatten() for buffer in alike]).split([buffer.numel() for buffer in alike])
         found |= {id(buffer): part.view(buffer.shape) for buffer, part in zip(alike, parts, strict=True)}
