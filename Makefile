@@ -8,11 +8,10 @@ STAMP := .venv/.complete
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt .ci/install.py
 	$(PYTHON) -c 'import sys; sys.exit("trainless needs Python 3.11 or newer: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install -q --no-deps -c constraints.txt timm # it would bring torchvision, which the tests stand in for
+	$(BIN)/python .ci/install.py
 	touch $(STAMP)
 
 quick: $(STAMP)
