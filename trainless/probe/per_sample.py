@@ -21,6 +21,7 @@ from trainless.probe.running import run
 
 CACHE = 1 << 19  # numbers that a block of windows may have: two megabytes stay near the core
 WORKSPACE = 1 << 24  # numbers that a block of per-sample gradients may have
+DEVICE = 1 << 28  # that a block of either may have on a GPU, which waits for every single operation
 
 By: TypeAlias = Literal["samples", "entries"]
 """Blocks hold some samples and every entry of a weight, or every sample and some entries."""
@@ -65,24 +66,38 @@ def blocks(layer: Layer, g: Tensor, space: Workspace, by: By, alike: bool = Fals
         rows = layer.x.reshape(len(layer.x), -1, layer.x.shape[-1])
         yield from _products(g.reshape(len(g), -1, g.shape[-1]).transpose(1, 2), _Rows(rows), space, by)
         return
+    if _is_pointwise(layer.conv):
+        seen = layer.x[(slice(None), slice(None), *(slice(None, None, step) for step in layer.conv.stride))]
+        yield from _products(g.flatten(2), _Rows(seen.flatten(2).transpose(1, 2)), space, by)
+        return
     yield from _products(g.flatten(2), _Windows(layer.x, layer.conv, tuple(g.shape[2:]), space), space, by)
 
 
+def _is_pointwise(conv: Conv) -> bool:
+    """Whether a convolution is a linear layer at each position that it looks at."""
+    return conv.groups == 1 and math.prod(conv.kernel) == 1 and not any(conv.padding)
+
+
 def _convolves(x: Tensor, g: Tensor, conv: Conv) -> bool:
-    """Whether a convolution with a group per sample is the faster way: many positions and few outputs, on the CPU."""
-    plain = conv.groups == 1 and x.dtype == torch.float32 and not x.is_cuda
+    """Whether a convolution with groups per sample is faster: of single channels, or on the CPU, of few outputs."""
+    if x.dtype != torch.float32:
+        return False
     sizes = zip(x.shape[2:], g.shape[2:], conv.kernel, conv.stride, conv.padding, conv.dilation, strict=True)
     even = all((size + 2 * pad - step * (k - 1) - 1) // s + 1 == out for size, out, k, s, pad, step in sizes)
-    return plain and even and g[0, 0].numel() >= 4 * g.shape[1]
+    if conv.groups > 1:
+        return even and conv.groups == x.shape[1]
+    return even and not x.is_cuda and g[0, 0].numel() >= 4 * g.shape[1]
 
 
 def _convolutions(x: Tensor, g: Tensor, conv: Conv, by: By) -> Iterator[Tensor]:
-    """The weight gradient of a convolution in which every sample is a group of its own."""
+    """The weight gradient of a convolution in which every sample has groups of its own."""
     samples, outputs = g.shape[:2]
-    entries = x.shape[1] * math.prod(conv.kernel)
-    step = max(1, min(samples, WORKSPACE // (outputs * entries))) if by == "samples" else samples
-    wide = outputs if by == "samples" else max(1, min(outputs, WORKSPACE // (samples * entries)))
-    weight = x.new_empty(1).expand(samples * outputs, x.shape[1], *conv.kernel)
+    entries = x.shape[1] // conv.groups * math.prod(conv.kernel)
+    room = DEVICE if x.is_cuda else WORKSPACE
+    step = max(1, min(samples, room // (outputs * entries))) if by == "samples" else samples
+    alone = by == "samples" or conv.groups > 1  # the outputs of all groups stay together
+    wide = outputs if alone else max(1, min(outputs, room // (samples * entries)))
+    weight = x.new_empty(1).expand(samples * outputs, x.shape[1] // conv.groups, *conv.kernel)
     none = [0] * len(conv.kernel)
     for start in range(0, samples, step):
         inputs = x[start : start + step]
@@ -94,7 +109,7 @@ def _convolutions(x: Tensor, g: Tensor, conv: Conv, by: By) -> Iterator[Tensor]:
                 weight[: len(part) * part.shape[1]],
                 None,
                 *(conv.stride, conv.padding, conv.dilation, False, none),
-                len(part),
+                len(part) * conv.groups,
                 (False, True, False),
             )[1]
             yield found.view(len(part), -1)
@@ -165,23 +180,24 @@ def _products(g: Tensor, rows: _Rows | _Windows, space: Workspace, by: By) -> It
     """``g @ rows`` per sample and group: ``(N, outputs, T) @ (N, T, fan)``."""
     samples, outputs, positions = g.shape
     groups, fan = rows.groups, rows.fan
-    step = max(1, min(samples, CACHE // (positions * fan * groups)))
+    room, near = (DEVICE, DEVICE) if g.is_cuda else (WORKSPACE, CACHE)
+    step = samples if isinstance(rows, _Rows) else max(1, min(samples, near // (positions * fan * groups)))
     if by == "samples":
-        step = max(1, min(step, WORKSPACE // (outputs * fan)))
+        step = max(1, min(step, room // (outputs * fan)))
     alone = by == "samples" or groups > 1  # the outputs of all groups stay together
-    wide = outputs if alone else max(1, min(outputs, WORKSPACE // (samples * fan)))
+    wide = outputs if alone else max(1, min(outputs, room // (samples * fan)))
     for first in range(0, outputs, wide):
         last = min(first + wide, outputs)
-        room = space.take("products", (step if by == "samples" else samples, last - first, fan), g)
+        block = space.take("products", (step if by == "samples" else samples, last - first, fan), g)
         for start in range(0, samples, step):
             part = slice(start, min(start + step, samples))
-            place = room[: part.stop - start] if by == "samples" else room[part]
+            place = block[: part.stop - start] if by == "samples" else block[part]
             left = g[part, first:last].reshape(-1, (last - first) // groups, positions)
             torch.bmm(left, rows.take(part), out=place.view(len(left), -1, fan))
             if by == "samples":
                 yield place.flatten(1)
         if by == "entries":
-            yield room.flatten(1)
+            yield block.flatten(1)
 
 
 def table_rows(lookup: EmbeddingLookup, g: Tensor) -> Tensor:
