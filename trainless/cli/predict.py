@@ -85,16 +85,29 @@ def _rule(predictor: Predictor) -> str:
     return "" if rule is None else rule.statement(class_names(predictor.task.target)[rule.positive])
 
 
+@with_settings(ReadingSettings)
 def export(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     onnx: Annotated[Path, typer.Option(help="The file to write.")],
+    settings: ReadingSettings,
     space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
 ) -> None:
     """Write the whole ensemble with its uncertainty as one ONNX graph, checked against PyTorch."""
+    from trainless.core.text import printable
     from trainless.learn.export import export_onnx
+    from trainless.learn.predictor import class_names
 
-    names = export_onnx(open_predictor(run, space), onnx)
+    predictor = open_predictor(run, space).reading(settings)
+    names = export_onnx(predictor, onnx)
     typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: inputs; outputs: {', '.join(names)}.")
+    shape = "×".join(map(str, predictor.task.input_shape))
+    classes = ", ".join(class_names(predictor.task.target)[:12])
+    typer.echo(
+        printable(
+            f"Its metadata hold the format, {f'the classes ({classes}), ' if classes else ''}the layout ({shape}) and"
+            " range of inputs, thresholds and what inputs look like; an input on another scale is answered with NaN."
+        )
+    )
 
 
 def open_predictor(run: Path, space: str = "") -> Predictor:

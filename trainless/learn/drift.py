@@ -137,6 +137,57 @@ def statistics(x: Tensor) -> Floats:
     return np.concatenate([flat.mean(2), flat.std(2), flat.min(2), flat.max(2), steps, low, high], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class InputStatistics:
+    """The plain statistics of the training inputs, which a check of new ones needs no network for.
+
+    ``mean``, ``axes`` and ``reference`` are those of a :class:`Drift`; ``scale`` is the least and the greatest
+    deviation of a training input, and ``span`` its least and greatest value, both in normalised units.
+    """
+
+    mean: Floats
+    axes: Floats
+    reference: Floats
+    scale: Floats
+    span: Floats
+
+    def p_values(self, found: Floats) -> Floats:
+        """Conformal p-values of looking like the data, by the :func:`statistics` of inputs."""
+        return Drift(self.mean, self.axes, self.reference).p_values(found)
+
+    def wrong_scale(self, found: Floats) -> npt.NDArray[np.bool_]:
+        """Which inputs vary ten times more than any training input, or less than a tenth of the least of them."""
+        own = spread(found)
+        return np.asarray(~((own >= self.scale[0] / FACTOR) & (own <= self.scale[1] * FACTOR)))
+
+
+FACTOR = 10.0  # by which the deviation of an input may be beyond those of the training data
+KINDS = 7  # statistics of a channel
+
+
+def spread(found: Floats) -> Floats:
+    """The deviation of each input over its channels, from its :func:`statistics`."""
+    channels = found.shape[1] // KINDS
+    return np.asarray(np.sqrt(np.square(found[:, channels : 2 * channels]).mean(1)))
+
+
+def fit_inputs(train: Floats, valid: Floats) -> InputStatistics:
+    """Learn what inputs look like from the :func:`statistics` of training and held-out ones.
+
+    Example:
+        >>> import torch
+        >>> some = statistics(torch.randn(40, 1, 64, generator=torch.Generator().manual_seed(0)))
+        >>> known = fit_inputs(some[:20], some[20:])
+        >>> known.wrong_scale(statistics(torch.randn(2, 1, 64) / 255)).tolist()
+        [True, True]
+    """
+    found, channels = fit_drift(train, valid), train.shape[1] // KINDS
+    own = spread(np.concatenate([train, valid]))
+    lows, highs = (train[:, kind * channels : (kind + 1) * channels] for kind in (2, 3))
+    span = np.array([lows.min(0), highs.max(0)])
+    return InputStatistics(found.mean, found.axes, found.reference, np.array([own.min(), own.max()]), span)
+
+
 @contextmanager
 def last_features(net: nn.Module) -> Iterator[Callable[[int], Floats]]:
     """Listen to what goes into a network's last linear layer.

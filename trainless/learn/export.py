@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import logging
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -14,100 +16,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from trainless.core.errors import InputError
-from trainless.core.files import replacing
-from trainless.learn.predictor import Prediction, Predictor
+from trainless.core.files import replacing, strict, to_json
+from trainless.core.task import Task
+from trainless.core.types import Floats, Json
+from trainless.learn.drift import InputStatistics, spread, statistics
+from trainless.learn.graph import EnsembleGraph
+from trainless.learn.predictor import Prediction, Predictor, class_names
 
+FORMAT = 1  # of the metadata
 OPSET = 18
 TOLERANCE = 1e-4  # between float32 sums of different programs
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
-
-
-class EnsembleGraph(nn.Module):
-    """An ensemble as one module: raw inputs in, what a :class:`Prediction` holds out, as tensors.
-
-    Members run in float32, everything after their outputs in float64, as in :class:`Predictor`.
-    """
-
-    mean: Tensor
-    std: Tensor
-    weights: Tensor
-    thresholds: Tensor
-    widths: Tensor
-
-    def __init__(self, predictor: Predictor) -> None:
-        super().__init__()
-        task = predictor.task
-        self.nets = nn.ModuleList(net.cpu().eval() for net in predictor.nets)
-        self.regression, self.binary = task.target.kind == "regression", task.target.kind == "binary"
-        self.temperature = float(predictor.temperature)
-        channels = [1, -1, *[1] * task.dims]
-        self._hold("mean", np.reshape(np.asarray(task.mean or (0.0,), np.float32), channels))
-        self._hold("std", np.reshape(np.asarray(task.std or (1.0,), np.float32), channels))
-        self._hold("weights", predictor.weights / predictor.weights.sum())
-        sets, intervals, rule = predictor.sets, predictor.intervals, predictor.deferral
-        self.has_sets, self.has_intervals, self.has_rule = sets is not None, intervals is not None, rule is not None
-        self._hold("thresholds", np.asarray(() if sets is None else sets.thresholds, np.float64))
-        self._hold("widths", np.asarray(() if intervals is None else intervals.widths, np.float64))
-        self.floor = 0.0 if intervals is None else intervals.floor
-        self.threshold = 0.0 if rule is None else max(rule.threshold, -1.0)
-
-    def _hold(self, name: str, value: npt.NDArray[Any]) -> None:
-        self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(value)))
-
-    @property
-    def names(self) -> list[str]:
-        if self.regression:
-            return ["values", "variance", *(["low", "high"] if self.has_intervals else [])]
-        extra = [*(["sets"] if self.has_sets else []), *(["refer"] if self.has_rule else [])]
-        return ["probabilities", "label", "variance", "total", "aleatoric", "epistemic", *extra]
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Predict raw inputs ``(N, C, *spatial)`` in float32."""
-        x = (inputs - self.mean) / self.std
-        members = torch.stack([self._answers(net(x).double()) for net in self.nets])
-        share = self.weights.reshape(-1, 1, 1)
-        mean = (members * share).sum(0)
-        squares = ((members - mean).square() * share).sum(0)
-        if self.regression:
-            half = self.widths * (squares.sqrt() + self.floor) if self.has_intervals else mean
-            return (mean, squares.sum(1), *((mean - half, mean + half) if self.has_intervals else ()))
-        total = _entropy(mean)
-        aleatoric = (_entropy(members) * self.weights.reshape(-1, 1)).sum(0)
-        p = mean if self.temperature == 1 else (_logs(mean) / self.temperature).softmax(-1)
-        highest, label = p.max(-1)
-        said = [p, label, squares.sum(1), total, aleatoric, (total - aleatoric).clamp_min(0.0)]
-        if self.has_sets:
-            chosen = torch.arange(p.shape[1]).unsqueeze(0) == label.unsqueeze(1)
-            said.append((1 - p <= self.thresholds) | chosen)
-        if self.has_rule:
-            said.append(~(1 - highest <= self.threshold))
-        return tuple(said)
-
-    def _answers(self, values: Tensor) -> Tensor:
-        if self.regression:
-            return values
-        if self.binary and values.shape[-1] == 1:
-            values = torch.cat([torch.zeros_like(values), values], -1)
-        return values.softmax(-1)
-
-
-def _logs(p: Tensor) -> Tensor:
-    return p.clamp_min(torch.finfo(torch.float64).tiny).log()
-
-
-def _entropy(p: Tensor) -> Tensor:
-    return -(p * _logs(p)).sum(-1)
 
 
 def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]:
     """Write an ensemble as one ONNX file with a dynamic batch, check it with onnxruntime; its outputs' names.
 
     The graph takes raw inputs ``inputs`` in float32 and normalises them as training did. Its outputs are those of
-    :class:`EnsembleGraph`; the drift warning, which compares with the training data, is not among them. That a package
-    of the extra is missing, or that the graph does not give what PyTorch gives, is an InputError.
+    :class:`EnsembleGraph`; the metadata (:func:`about`) say what a program has to know that uses it. That a package of
+    the extra is missing, or that the graph does not give what PyTorch gives, is an InputError.
     """
     _require()
     graph = EnsembleGraph(predictor).eval()
@@ -128,18 +57,120 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
                 output_names=graph.names,
                 dynamic_shapes={"inputs": {0: torch.export.Dim("batch", min=1)}},
             )
+        onnx = importlib.import_module("onnx")
+        model = onnx.load(str(beside))
+        onnx.helper.set_model_props(model, {key: _text(value) for key, value in about(predictor).items()})
+        onnx.save(model, str(beside))
         for size in (1, 5):
             check(predictor, beside, _inputs(predictor, size, random))
     return graph.names
 
 
-def run_onnx(path: Path, x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
-    """Run an exported ensemble; its outputs by their names."""
+def about(predictor: Predictor) -> Json:
+    """What the metadata of an exported ensemble say, by key; each value is written as JSON.
+
+    ``format`` is raised when a key changes its meaning. ``input_layout`` names the axes, ``input_range`` the least and
+    greatest value of each channel in the training data, ``input_mean`` and ``input_std`` what the graph normalises by
+    itself. ``drift`` has what :func:`check_input` compares inputs with.
+    """
+    task, known = predictor.task, predictor.inputs
+    mean, std = np.asarray(task.mean or (0.0,)), np.asarray(task.std or (1.0,))
+    axes = {1: ["length"], 2: ["height", "width"], 3: ["depth", "height", "width"]}.get(task.dims, [])
+    promises = {name: to_json(getattr(predictor, name)) for name in ("sets", "intervals", "deferral", "screening")}
+    return {
+        "format": FORMAT,
+        "producer": f"trainless {_version()}",
+        "task": task.name,
+        "kind": task.target.kind,
+        "class_names": list(class_names(task.target)),
+        "class_shares": list(predictor.prior),
+        "positive_class": None if predictor.positive is None else class_names(task.target)[predictor.positive],
+        "prevalence": predictor.prevalence,
+        "input_shape": list(task.input_shape),
+        "input_layout": ["batch", "channels", *axes],
+        "input_mean": mean.tolist(),
+        "input_std": std.tolist(),
+        "input_range": None if known is None else (known.span * std + mean).tolist(),
+        "temperature": predictor.temperature,
+        "thresholds": {name: value for name, value in promises.items() if value is not None},
+        "drift": None if known is None else {name: array.tolist() for name, array in vars(known).items()},
+    }
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("trainless")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(strict(value), ensure_ascii=False, allow_nan=False)
+
+
+def read_about(path: Path) -> Json:
+    """The metadata of an exported ensemble."""
+    found = {key: json.loads(value) for key, value in _session(path).get_modelmeta().custom_metadata_map.items()}
+    if found.get("format") != FORMAT:
+        raise InputError(
+            f"{path} is of format {found.get('format')}; expected {FORMAT}: export it again with this trainless"
+        )
+    return found
+
+
+def check_input(about: Mapping[str, Any], x: npt.NDArray[Any]) -> Floats:
+    """Check raw inputs against what an exported ensemble says of its training data; p-values of looking like them.
+
+    Args:
+        about: The metadata, as :func:`read_about` gives them.
+        x: Inputs ``(N, C, *spatial)``.
+
+    Raises:
+        InputError: The inputs have another shape, are not finite, or most of them are on another scale, such as from 0
+            to 1 where the training data were from 0 to 255.
+    """
+    shape = tuple(about["input_shape"])
+    if x.ndim != 1 + len(shape) or x.shape[1:] != shape or not len(x):
+        wanted = ", ".join(f"{axis} {size}" for axis, size in zip(about["input_layout"][1:], shape, strict=False))
+        raise InputError(f"inputs of shape {x.shape} were given; expected (N, {', '.join(map(str, shape))}): {wanted}")
+    if not np.isfinite(x).all():
+        raise InputError("inputs are NaN or infinite: fill or leave out such values")
+    if about["drift"] is None:
+        return np.full(len(x), math.nan)
+    known = InputStatistics(**{name: np.asarray(value, np.float64) for name, value in about["drift"].items()})
+    channels = [1, -1, *[1] * (len(shape) - 1)]
+    mean, std = (np.reshape(np.asarray(about[f"input_{what}"], np.float32), channels) for what in ("mean", "std"))
+    found = statistics(torch.from_numpy((np.asarray(x, np.float32) - mean) / std))
+    wrong = known.wrong_scale(found)
+    if wrong.mean() > 0.5:
+        low, high = (_few(end) for end in about["input_range"])
+        times = float(np.median(spread(found)) / np.sqrt(known.scale.prod()))
+        raise InputError(
+            f"{int(wrong.sum())} of {len(x)} inputs vary {times:.2g} times as much as the training data, which were"
+            f" between {low} and {high}; these are between {float(x.min()):.4g} and {float(x.max()):.4g}: give values"
+            " as the training data had them, not divided or normalised"
+        )
+    return known.p_values(found)
+
+
+def _few(values: Sequence[float]) -> str:
+    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    return shown + (", …" if len(values) > 4 else "")
+
+
+def _session(path: Path) -> Any:
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run_onnx(path: Path, x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
+    """Run an exported ensemble; its outputs by their names."""
+    session = _session(path)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, {"inputs": x}), strict=True))
 
@@ -150,6 +181,12 @@ def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
     A label, set or referral may differ only where it hangs on a difference below the tolerance.
     """
     found, said = run_onnx(path, x), predictor.predict(x)
+    if predictor.inputs is not None:
+        known, seen = predictor.inputs, statistics(torch.from_numpy(_normalised(predictor.task, x)))
+        like, wrong = found.pop("like_inputs"), found.pop("wrong_scale")
+        rank = 1 / (len(known.reference) + 1) + TOLERANCE  # a distance may be that of a calibration case
+        if np.abs(like - known.p_values(seen)).max() > rank or (wrong != known.wrong_scale(seen)).any():
+            raise InputError("the exported check of inputs differs from PyTorch: report this")
     for name, value in found.items():
         wanted = np.asarray(getattr(said, "mean" if name in ("probabilities", "values") else name))
         if value.shape != wanted.shape:
@@ -173,11 +210,23 @@ def _close_call(predictor: Predictor, said: Prediction) -> bool:
 
 
 def _inputs(predictor: Predictor, n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Noise with the training data's mean and deviation."""
-    task = predictor.task
+    """Noise with the training data's mean and the deviation that a training input has."""
+    task, known = predictor.task, predictor.inputs
+    scale = 1.0 if known is None else max(1e-6, float(known.scale.mean()))
+    mean, std = _moments(task)
+    return np.asarray(random.normal(size=(n, *task.input_shape)) * scale * std + mean, np.float32)
+
+
+def _moments(task: Task) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Mean and deviation of the channels, in the shape of inputs."""
+    mean, std = (np.asarray(each, np.float32) for each in (task.mean or (0.0,), task.std or (1.0,)))
     channels = [1, -1, *[1] * task.dims]
-    mean, std = np.reshape(task.mean or (0.0,), channels), np.reshape(task.std or (1.0,), channels)
-    return np.asarray(random.normal(size=(n, *task.input_shape)) * std + mean, np.float32)
+    return mean.reshape(channels), std.reshape(channels)
+
+
+def _normalised(task: Task, x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    mean, std = _moments(task)
+    return np.asarray((np.asarray(x, np.float32) - mean) / std, np.float32)
 
 
 def _require() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +30,14 @@ from trainless.learn.calibration import (
 )
 from trainless.learn.checkpoint import read_tensors, write_tensors
 from trainless.learn.deferral import Deferral, fit_deferral
-from trainless.learn.drift import Drift, fit_drift, last_features, statistics
+from trainless.learn.drift import Drift, InputStatistics, fit_drift, fit_inputs, last_features, statistics
 from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
 from trainless.learn.members import VERSION, load_member, member_folder, read_document, task_from_json, task_to_json
 from trainless.learn.reading import ReadingSettings, class_index
 from trainless.learn.screening import Screening, at_prevalence, fit_screening
 from trainless.spaces.protocol import Space
 
-A = TypeVar("A", Drift, "Held")
-
-ENSEMBLE, DRIFT, HELD = "ensemble.json", "drift.safetensors", "calibration.safetensors"
+ENSEMBLE = "ensemble.json"
 READING = ("positive", "prior", "prevalence")
 PROMISES: Mapping[str, type[Any]] = MappingProxyType(
     {"sets": ConformalSets, "intervals": ConformalIntervals, "deferral": Deferral, "screening": Screening}
@@ -93,13 +91,24 @@ class Held:
     y: Labels
 
 
+ARRAYS: Mapping[str, tuple[str, type[Any]]] = MappingProxyType(
+    {
+        "drift": ("drift.safetensors", Drift),
+        "held": ("calibration.safetensors", Held),
+        "inputs": ("inputs.safetensors", InputStatistics),
+    }
+)
+"""Arrays of a predictor, the file of each and what it is read as."""
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """Trained networks and what was learnt on held-out data about their predictions.
 
     Deferral goes by one minus the calibrated probability of the chosen class. ``positive`` is the class to find,
     ``prior`` are the shares of the classes in the training data, at which probabilities are unless a ``prevalence`` of
-    the class to find is given. ``held`` are the calibration cases that thresholds are chosen on.
+    the class to find is given. ``held`` are the calibration cases that thresholds are chosen on, ``inputs`` says what
+    inputs look like.
     """
 
     task: Task
@@ -115,6 +124,7 @@ class Predictor:
     prior: tuple[float, ...] = ()
     prevalence: float | None = None
     held: Held | None = None
+    inputs: InputStatistics | None = None
 
     def __post_init__(self) -> None:
         if self.task.target.kind == "tokens":
@@ -243,11 +253,14 @@ def calibrate(
     y: npt.NDArray[Any] = np.asarray(valid.y)[valid.first_of(index)]
     some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:DRIFT_SAMPLES]))
     drift = fit_drift(run_part(bare, task, "train", device, some)[1], features)
+    inputs = fit_inputs(part_statistics(task, "train", some), part_statistics(task, "valid", index))
     mean = average(members, bare.weights)
     if task.target.kind == "regression":
         floor = max(FLOOR * float(np.std(np.asarray(task.part("train").y, np.float64))), 1e-12)
         spread = deviation(members, bare.weights)
-        return replace(bare, drift=drift, intervals=fit_intervals(mean, spread, y, coverage, floor=floor))
+        return replace(
+            bare, drift=drift, inputs=inputs, intervals=fit_intervals(mean, spread, y, coverage, floor=floor)
+        )
     third = len(y) // 3
     temperature = fit_temperature(mean[:third], y[:third]) if third else 1.0
     p, rest = sharpen(mean[third:], temperature), y[third:]
@@ -260,6 +273,7 @@ def calibrate(
         sets=sets,
         deferral=rule,
         drift=drift,
+        inputs=inputs,
         positive=class_index(class_names(task.target), ""),
         prior=tuple((counts / counts.sum()).tolist()),
         held=Held(p, rest),
@@ -289,6 +303,13 @@ def run_part(
     return by_record(np.concatenate(found, axis=1), ours, axis=1), by_record(np.concatenate(features), ours)
 
 
+def part_statistics(task: Task, part: PartName, index: Index, batch: int = 256) -> Floats:
+    """The plain statistics of samples of a part, each by itself."""
+    feed = Feed(task, part, torch.device("cpu"), held_bytes=0)
+    chunks = [index[chunk] for chunk in in_order(len(index), batch)]
+    return np.concatenate([statistics(x) for x, _ in feed.batches(chunks)])
+
+
 def predict_part(net: nn.Module, task: Task, part: PartName, device: torch.device | str = "cpu") -> Floats:
     """Predictions of a network on the cases of a part in float32: probabilities of classes, or values."""
     place = torch.device(device)
@@ -303,17 +324,16 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
     """
     for name in members:
         member_folder(folder, name)
-    for path, arrays in ((folder / DRIFT, predictor.drift), (folder / HELD, predictor.held)):
-        if arrays is not None:
-            tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in vars(arrays).items()}
-            write_tensors(path, tensors, {})
+    for name, (file, _) in ARRAYS.items():
+        if (arrays := getattr(predictor, name)) is not None:
+            tensors = {each: torch.from_numpy(np.ascontiguousarray(array)) for each, array in vars(arrays).items()}
+            write_tensors(folder / file, tensors, {})
     about = {
         "version": VERSION,
         "task": task_to_json(predictor.task),
         "members": members,
         "weights": predictor.weights.tolist(),
-        "drift": predictor.drift is not None,
-        "held": predictor.held is not None,
+        **{name: getattr(predictor, name) is not None for name in ARRAYS},
         **{name: to_json(getattr(predictor, name)) for name in ("temperature", *READING, *PROMISES)},
     }
     write_json(folder / ENSEMBLE, about)
@@ -330,8 +350,7 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
             tuple(nets),
             np.asarray(data["weights"], np.float64),
             float(data["temperature"]),
-            drift=_arrays(folder / DRIFT, Drift) if data["drift"] else None,
-            held=_arrays(folder / HELD, Held) if data["held"] else None,
+            **{name: _arrays(folder / file, kind) for name, (file, kind) in ARRAYS.items() if data[name]},
             positive=None if data["positive"] is None else range(task.target.classes)[data["positive"]],
             prior=tuple(float(share) for share in data["prior"]),
             prevalence=None if prevalence is None else float(prevalence),
@@ -339,6 +358,6 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
         )
 
 
-def _arrays(path: Path, kind: type[A]) -> A:
+def _arrays(path: Path, kind: type[Any]) -> Any:
     tensors, _ = read_tensors(path)
     return kind(*(tensors[each.name].numpy() for each in fields(kind)))
