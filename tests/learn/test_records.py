@@ -17,8 +17,8 @@ from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
 from trainless.learn.predictor import Predictor, calibrate, predict_part
 from trainless.learn.recipe import recipe
-from trainless.tasks.reading import Reading
 from trainless.tasks.recordings import Recordings, from_recordings
+from trainless.tasks.settings import Reading
 
 
 def recordings(count: int = 120, seed: int = 0) -> Task:
@@ -27,7 +27,7 @@ def recordings(count: int = 120, seed: int = 0) -> Task:
     y = np.arange(count) % 2
     signals = [random.normal(size=(1, random.integers(16, 70))).astype(np.float32) + label for label in y]
     names = np.array([f"r{place}" for place in range(count)])
-    return from_recordings("told", {"train": Recordings(signals, y, names=names)}, Reading(), window=16)
+    return from_recordings("told", {"train": Recordings(signals, y, names=names)}, Reading(window=16))
 
 
 class Mean(nn.Module):

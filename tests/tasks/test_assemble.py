@@ -218,7 +218,7 @@ def test_bad_arrays_get_one_clear_line(arrays: object, message: str) -> None:
     ("options", "message"),
     [
         ({"kind": "binary"}, "kind=binary was given, but labels have 3 classes"),
-        ({"size": 3}, "a task from arrays has no option 'size'; it has: channels, dims, kind"),
+        ({"window": 3}, "a task from arrays has no option 'window'; it has: channels, classes, dims, kind"),
     ],
 )
 def test_bad_options_get_one_clear_line(options: dict[str, object], message: str) -> None:
@@ -231,8 +231,8 @@ def test_bad_options_get_one_clear_line(options: dict[str, object], message: str
 def test_unknown_names_say_what_is_near() -> None:
     with pytest.raises(UnknownName, match="no task is called 'digit'; did you mean 'digits'"):
         task("digit")
-    with pytest.raises(InputError, match="digits has no option 'size'; it has: seed"):
-        task("digits", size=3)
+    with pytest.raises(InputError, match="digits has no option 'group'; it has: classes, seed, size"):
+        task("digits", group="a")
     with pytest.raises(InputError, match="there is no file or folder"):
         task("nowhere/data.npz")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from trainless.core.errors import InputError
-from trainless.tasks.reading import Reading, channels_first, detect, parse_size
+from trainless.tasks.reading import channels_first, detect, parse_size
+from trainless.tasks.settings import Reading
 
 
 @pytest.mark.parametrize(

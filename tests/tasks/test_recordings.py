@@ -14,8 +14,9 @@ from trainless.core.errors import InputError
 from trainless.core.task import Part, Task, by_record
 from trainless.tasks import task
 from trainless.tasks.new import read_new
-from trainless.tasks.reading import Reading
-from trainless.tasks.recordings import Recordings, Windowing, cut, from_recordings, plan_windows, resampled
+from trainless.tasks.recordings import Recordings, Windowing, cut, from_recordings, plan_windows
+from trainless.tasks.resize import resampled
+from trainless.tasks.settings import Reading
 
 RANDOM = np.random.default_rng(0)
 PARTS = ("train", "valid", "test")

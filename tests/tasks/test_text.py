@@ -83,7 +83,12 @@ def test_the_vocabulary_can_be_limited(tmp_path: Path) -> None:
         (b"a\n" * 99, {"level": "letters"}, "level='letters' was given; expected one of words, tokens, characters"),
         (b"a " * 999, {"level": "tokens"}, "the text has 1 different tokens"),
         (b"a b " * 99, {"length": 0}, "length=0 was given"),
-        (b"a b " * 99, {"size": 3}, "a.txt has no option 'size'; it has: length, level, name, vocabulary"),
+        (b"a b " * 999, {"size": 3}, "size=3 was given, but a has tokens"),
+        (
+            b"a b " * 99,
+            {"dims": 3},
+            "a.txt has no option 'dims'; it has: classes, length, level, name, size",
+        ),
     ],
 )
 def test_bad_text(tmp_path: Path, content: bytes, options: dict[str, object], message: str) -> None:

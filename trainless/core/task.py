@@ -160,7 +160,8 @@ class InputFormat:
     ``channels`` says where the channel axis was: ``first``, ``last`` or ``none``; empty is not known. The ``mode`` of
     images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values; ``label_last`` tells
     whether the last column of an array was the label. Recordings that were resampled say by which fraction
-    (``resampling``); where they differed in length, one of ``any_length`` is cut into windows.
+    (``resampling``); where they differed in length, one of ``any_length`` is cut into windows. A long
+    table has a ``time_column`` and a column of the ``record``, and time goes by in steps of ``step``.
 
     Example:
         >>> InputFormat("table", columns=("t0", "t1")).example
@@ -175,6 +176,9 @@ class InputFormat:
     label_last: bool = False
     resampling: tuple[int, ...] = ()
     any_length: bool = False
+    time_column: str = ""
+    record: str = ""
+    step: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):

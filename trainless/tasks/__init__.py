@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainless.core.errors import InputError
 from trainless.core.registry import Registry
+from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
     from trainless.core.task import Task
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["descriptions", "registry", "task"]
 
 Loader = Callable[..., "Task"]
+EVERYWHERE = frozenset({"size", "classes"})  # options of every task
 FLAT = "path chest derma oct pneumonia retina breast blood tissue organa organc organs"
 SOLID = "organ nodule adrenal fracture vessel synapse"
 READABLE = ".npz, .npy, .csv, .tsv, .ts, .txt, .tokens, a folder of images by class or of NIfTI volumes with a table"
@@ -53,7 +55,7 @@ _loaders: Registry[Loader] = Registry("loader", "loaders")
 for _endings, _where in (
     (".npz", "numpy_files:from_npz"),
     (".npy", "numpy_files:from_npy"),
-    (".csv .tsv", "table:from_csv"),
+    (".csv .tsv .parquet", "table:from_table"),
     (".ts", "ts_files:from_ts"),
     (".txt .text .tokens", "text:from_text"),
 ):
@@ -70,8 +72,8 @@ def task(source: Any, *, name: str = "", **options: Any) -> Task:
             folder of images by class, a folder of NIfTI volumes with a label table), or ``(x, y)`` or
             ``(x, y, groups)``.
         name: What to call the task of your own data; the file's or folder's name otherwise.
-        **options: The factory's own; for the user's data those of :class:`~trainless.tasks.reading.Reading`
-            (``kind``, ``dims``, ``channels``, ``label``, ``seed``) and of the file's loader (``size``, ``group``, …).
+        **options: The factory's own; for the user's data those of :class:`~trainless.tasks.settings.Reading`
+            (``label``, ``group``, ``size``, …), as far as the kind of data has them.
 
     Example:
         >>> digits = task("digits")
@@ -110,19 +112,26 @@ def _loaded(loader: Loader, what: str, source: tuple[Any, ...], options: Mapping
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return loader(*source, **options)
     own = {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
-    reading: list[Any] = []
-    forced: set[str] = set()
-    if "reading" in parameters:
-        from trainless.tasks.reading import Reading
-
-        forced = {field.name for field in fields(Reading)}
-    allowed = sorted(own | forced | ({"name"} if source else set()))
+    takes = "reading" in parameters
+    forced: frozenset[str] = getattr(loader, "reads", frozenset()) if takes else frozenset()
+    allowed = sorted(own | forced | EVERYWHERE | ({"name"} if source else set()))
     for option in options:
         if option not in allowed:
-            raise InputError(f"{what} has no option {option!r}; it has: {', '.join(allowed) or 'none'}")
-    if forced:
-        reading = [Reading(**{name: value for name, value in options.items() if name in forced})]
-    return loader(*source, *reading, **{name: value for name, value in options.items() if name in own})
+            raise InputError(f"{what} has no option {option!r}; it has: {', '.join(allowed)}")
+    asked = Reading(**{name: value for name, value in options.items() if name in forced | (EVERYWHERE - own)})
+    reading = [replace(asked, classes=())] if takes else []
+    made = loader(*source, *reading, **{name: value for name, value in options.items() if name in own})
+    return _adjusted(made, replace(asked, size="") if "size" in own | forced else asked)
+
+
+def _adjusted(made: Task, asked: Reading) -> Task:
+    """The task in the size and with the class names that were asked for, where its loader does not know of them."""
+    if not asked.size and not asked.classes:
+        return made
+    from trainless.tasks.resize import resized, with_classes
+
+    made = resized(made, asked.size) if asked.size else made
+    return with_classes(made, asked.classes) if asked.classes else made
 
 
 def _from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
@@ -165,13 +174,11 @@ def _file_loader(path: Path) -> Loader:
 
 
 def _folder_loader(folder: Path) -> Loader:
-    from trainless.tasks.folders import from_images, from_nifti, has_images, has_volumes
+    from trainless.tasks.folders import from_folder, kind_of
     from trainless.tasks.text import from_text, text_files
 
-    if has_volumes(folder):
-        return from_nifti
-    if has_images(folder):
-        return from_images
+    if kind_of(folder) is not None:
+        return from_folder
     if text_files(folder):
         return from_text
     raise InputError(f"the folder {folder.name} holds nothing that a loader reads; expected {READABLE}")

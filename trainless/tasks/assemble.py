@@ -16,7 +16,9 @@ from trainless.core.errors import InputError
 from trainless.core.target import Kind, Target
 from trainless.core.task import InputFormat, Part, PartName, Rows, Task
 from trainless.core.types import Array, Floats
-from trainless.tasks.reading import Reading, Samples, channels_first, detect
+from trainless.tasks.reading import Samples, channels_first, detect
+from trainless.tasks.resize import resized
+from trainless.tasks.settings import Reading, reads
 from trainless.tasks.split import FRACTIONS, divided
 
 Given = Mapping[PartName, Samples]
@@ -51,7 +53,8 @@ def assemble(
     mean, std = _normalisation(parts["train"].x, said)
     train, valid, test = (parts[part] for part in PARTS)
     shape, read_as = inputs["train"].shape[1:], replace(source, channels=channels)
-    return Task(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
+    made = Task(name, shape, target, train, valid, test, mean, std, notes=tuple(said), source=read_as)
+    return resized(made, reading.size) if reading.size else made
 
 
 def _part(x: Array, y: Array, samples: Samples) -> Part:
@@ -136,6 +139,7 @@ def _normalisation(x: Array | Rows, notes: list[str]) -> tuple[tuple[float, ...]
     return tuple(mean.tolist()), tuple(np.where(flat, 1.0, std).tolist())
 
 
+@reads("kind dims channels label seed size")
 def from_arrays(arrays: Any, reading: Reading) -> Task:
     """Make a task from ``(x, y)`` or ``(x, y, groups)``: arrays, CPU tensors or nested lists."""
     if not isinstance(arrays, (tuple, list)) or len(arrays) not in (2, 3):

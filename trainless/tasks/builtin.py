@@ -8,7 +8,8 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.core.types import Array, Floats
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.reading import Samples
+from trainless.tasks.settings import Reading
 from trainless.tasks.text import LEVELS, from_tokens, tokenise
 
 

@@ -14,8 +14,9 @@ from trainless.core.task import PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.numpy_files import arrays_of, parts_of
-from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.reading import Samples
 from trainless.tasks.recordings import Recordings, from_recordings, stored
+from trainless.tasks.settings import Reading
 from trainless.tasks.split import stratified
 
 
@@ -102,15 +103,15 @@ def medmnist(name: str, *, label: str | int = "") -> Task:
 RHYTHMS = ("N", "A", "O", "~")  # normal, atrial fibrillation, other, too noisy
 
 
-def cinc2017(*, window: int = 0, size: int = 0, seed: int = 0) -> Task:
+def cinc2017(*, window: int = 0, size: int | str = "", seed: int = 0) -> Task:
     """Short single-lead ECG at 300 Hz (Clifford et al. 2017, ODC-By) in 4 classes, answered by recording.
 
     Recordings are split stratified by rhythm; their windows are those of :mod:`trainless.tasks.recordings`, which are
     30 s long at 150 Hz by default.
     """
     recordings = _recordings(data_directory() / "ecg2017")
-    reading = Reading(kind="multiclass", seed=seed)
-    return from_recordings("cinc2017", {"train": recordings}, reading, names=RHYTHMS, window=window, size=size)
+    reading = Reading(kind="multiclass", seed=seed, window=window, size=size)
+    return from_recordings("cinc2017", {"train": recordings}, reading, names=RHYTHMS)
 
 
 def cinc2017_windows(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:

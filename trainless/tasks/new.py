@@ -75,7 +75,8 @@ def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
 
 
 def _kind(path: Path) -> str:
-    from trainless.tasks.folders import SUFFIXES, is_volume
+    from trainless.tasks.images import SUFFIXES
+    from trainless.tasks.volumes import is_volume
 
     if path.is_dir():
         files = [file for file in path.rglob("*") if file.is_file()]
@@ -87,7 +88,7 @@ def _kind(path: Path) -> str:
     suffix = path.with_suffix("").suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
     if suffix in (".npz", ".npy"):
         return suffix[1:]
-    if suffix in (".csv", ".tsv"):
+    if suffix in (".csv", ".tsv", ".parquet"):
         return "table"
     if suffix == ".ts":
         return "ts"
@@ -147,8 +148,18 @@ def _recordings(signals: Sequence[Array], names: Any, source: InputFormat, shape
 
 
 def _numbered(x: Array, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
-    inputs = as_inputs(x, shape, source.channels)
+    inputs = _resized(x, source, shape) if source.resized else as_inputs(x, shape, source.channels)
     return NewInputs(inputs, range(len(inputs)))
+
+
+def _resized(x: Array, source: InputFormat, shape: tuple[int, ...]) -> Array:
+    """Inputs of any size, brought to the training's; their channels are where those were."""
+    if x.dtype.kind not in "biuf" or x.ndim != len(_stored(shape, source.channels)) + 1:
+        return as_inputs(x, shape, source.channels)
+    first = channels_first(x, ChannelLayout(len(shape) - 1, source.channels or "none"))
+    if first.shape[1] != shape[0]:
+        return as_inputs(x, shape, source.channels)
+    return _fitted(first, source, shape)
 
 
 def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
@@ -157,18 +168,42 @@ def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
 
     table = read_table(path)
     table.columns = table.columns.astype(str)
-    missing = [name for name in source.columns if name not in table.columns]
+    needed = [*source.columns, *(name for name in (source.time_column, source.record) if name)]
+    missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError(
-            f"{path.name} has no column {missing[0]!r}; expected a header with all {len(source.columns)} columns of"
+            f"{path.name} has no column {missing[0]!r}; expected a header with all {len(needed)} columns of"
             f" values that the training table had ({len(missing)} are missing)"
         )
-    x = _placed(numbers(table[list(source.columns)], path), source, shape, path)
+    values = numbers(table[list(source.columns)], path)
+    if source.time_column:
+        return _long(table, path, source, shape)
+    x = _placed(_fitted(values[:, None], source, shape)[:, 0], source, shape, path)
     return NewInputs(x, range(len(x)))
 
 
+def _long(table: Any, path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    """The recordings of a long table, at the steps of time that the training's had."""
+    from trainless.tasks.long_tables import moments_of, recordings_in, signal_of
+
+    pieces, names = recordings_in(table, source.record, source.time_column, path)
+    signals = []
+    for piece, name in zip(pieces, names, strict=True):
+        where = f"recording {name} of {path.name}"
+        when = moments_of(piece[source.time_column], path)
+        signals.append(signal_of(piece[list(source.columns)], when, source.step, where)[0])
+    return _recordings(signals, names, source, shape)
+
+
+def _fitted(x: Array, source: InputFormat, shape: tuple[int, ...]) -> Array:
+    """Inputs ``(N, C, *spatial)`` in the size that the training's were brought to, where they were."""
+    from trainless.tasks.resize import resize
+
+    return resize(x, shape[1:]) if source.resized and x.ndim == len(shape) + 1 else x
+
+
 def _images(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
-    from trainless.tasks.folders import SUFFIXES, pixels, require_like
+    from trainless.tasks.images import SUFFIXES, pixels, require_like
 
     files, names = _files(path, [file for file in _below(path) if file.suffix.lower() in SUFFIXES])
     size = _stored(shape, source.channels)[:2]
@@ -179,11 +214,11 @@ def _images(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInput
 
 
 def _volumes(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
-    from trainless.tasks.folders import is_volume, resampled, volume
+    from trainless.tasks.volumes import brought, is_volume, volume
 
     files, names = _files(path, [file for file in _below(path) if is_volume(file)])
     size = _stored(shape, source.channels)[:3]
-    found = [resampled(volume(file), size if source.resized else ()) for file in files]
+    found = [brought(volume(file), size if source.resized else (), 3) for file in files]
     for file, one in zip(files, found, strict=True):
         if one.shape[:3] != size:
             raise InputError(f"volume {file.name} is {_by(one.shape)}; the training volumes were {_by(size)}")

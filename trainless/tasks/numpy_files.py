@@ -16,9 +16,14 @@ from trainless.core.processes import physical_memory
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.reading import Samples
+from trainless.tasks.settings import Reading, reads
 
-SPELLINGS: dict[PartName, tuple[str, ...]] = {"train": ("train",), "valid": ("valid", "val"), "test": ("test",)}
+SPELLINGS: dict[PartName, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "valid": ("valid", "val", "validation"),
+    "test": ("test", "testing"),
+}
 LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} groups_{part}")
 BEGINNINGS = (b"PK", b"\x93N", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # zip, one array, pickles
 BROKEN = (
@@ -79,7 +84,8 @@ def _require_room(path: Path) -> None:
         )
 
 
-def from_npz(path: Path, reading: Reading, *, window: int = 0, size: int = 0) -> Task:
+@reads("kind dims channels label seed size window")
+def from_npz(path: Path, reading: Reading) -> Task:
     """A task from an ``.npz`` file.
 
     It has ``{train,val,test}_{images,labels}`` as in MedMNIST, or ``x``, ``y`` and optionally ``groups``, or the same
@@ -91,9 +97,11 @@ def from_npz(path: Path, reading: Reading, *, window: int = 0, size: int = 0) ->
     arrays = arrays_of(path)
     names = [str(value) for value in arrays.get("class_names", np.array([])).ravel()]
     if recordings := stored(arrays, path.name):
-        return from_recordings(path.stem, {"train": recordings}, reading, names=names, window=window, size=size)
-    if window or size:
-        raise InputError(f"window={window} and size={size} were given, but {path.name} does not hold recordings")
+        return from_recordings(path.stem, {"train": recordings}, reading, names=names)
+    if reading.window:
+        raise InputError(
+            f"window={reading.window} was given, but {path.name} does not hold recordings (signal, offsets)"
+        )
     given = parts_of(arrays)
     if "train" not in given:
         raise InputError(
@@ -118,6 +126,7 @@ def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
     return found
 
 
+@reads("kind dims channels label seed size")
 def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "") -> Task:
     """A task from an ``.npy`` file, which is mapped and never read as a whole.
 

@@ -1,4 +1,4 @@
-"""How to read data that does not say everything itself: what the user forces, and which axis is the channels."""
+"""Samples as they were read, sizes as they are given, and which axis is the channels."""
 
 from __future__ import annotations
 
@@ -8,48 +8,11 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.types import Array, Index
+from trainless.tasks.settings import Reading
 
-KINDS = ("", "binary", "multiclass", "regression")
-CHANNELS = ("", "first", "last", "none")
 COLOURS = 4  # an axis of at most this many entries beside two or three larger ones is the channels
 LEADS = 16  # a signal of at most this many channels, at least LONGER times as long, is told from an image
 LONGER = 4
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What the user can force; everything left empty is detected.
-
-    Args:
-        kind: ``"binary"``, ``"multiclass"`` or ``"regression"``.
-        dims: Spatial dimensions, 1 to 3; 0 detects them.
-        channels: ``"first"``, ``"last"`` or ``"none"``: where the channel axis is.
-        label: The column of the label: its name in a table, its number where labels have several columns.
-        seed: Of the split, where none is given.
-
-    Example:
-        >>> Reading(kind="regression").seed
-        0
-        >>> Reading(dims=4)
-        Traceback (most recent call last):
-        trainless.core.errors.InputError: dims=4 was given; expected 1, 2 or 3 (or 0 to detect it)
-    """
-
-    kind: str = ""
-    dims: int = 0
-    channels: str = ""
-    label: str | int = ""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"kind={self.kind!r} was given; expected one of {', '.join(KINDS[1:])}")
-        if self.channels not in CHANNELS:
-            raise InputError(f"channels={self.channels!r} was given; expected one of {', '.join(CHANNELS[1:])}")
-        if self.dims not in (0, 1, 2, 3):
-            raise InputError(f"dims={self.dims} was given; expected 1, 2 or 3 (or 0 to detect it)")
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} was given; expected 0 or more")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,13 @@ from trainless.core.processes import physical_memory
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array, Index
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.reading import Samples, parse_size
+from trainless.tasks.resize import FINEST, resampled
+from trainless.tasks.settings import Reading
 
 MOST = 5000  # samples of a window by default; where recordings are longer, they are resampled
 COARSEST = 4  # by this factor at most: windows of longer ones are shorter than the recordings
 SLACK = 0.1  # of a window that a recording may be longer without a further window
-FINEST = 1000  # greatest denominator of a resampling
 RECORDINGS = InputFormat("recordings")
 
 
@@ -67,15 +68,6 @@ def plan_windows(lengths: Sequence[int] | Array, window: int = 0, size: int = 0)
     return Windowing(math.ceil(long / down), 1, down)
 
 
-def resampled(signal: Array, up: int, down: int) -> Array:
-    """A signal ``(channels, length)`` at ``up / down`` of its rate, low-pass filtered so that nothing is aliased."""
-    if up == down:
-        return signal
-    from scipy.signal import resample_poly
-
-    return np.asarray(resample_poly(np.asarray(signal, np.float32), up, down, axis=1, padtype="line"), np.float32)
-
-
 def cut(signal: Array, how: Windowing) -> Array:
     """The windows ``(count, channels, size)`` of a recording.
 
@@ -119,8 +111,6 @@ def from_recordings(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     source: InputFormat = RECORDINGS,
-    window: int = 0,
-    size: int = 0,
 ) -> Task:
     """A task whose cases are recordings.
 
@@ -131,7 +121,7 @@ def from_recordings(
         _check(part, each, given["train"])
     lengths = {part: np.array([signal.shape[1] for signal in each.signals]) for part, each in given.items()}
     every = np.concatenate(list(lengths.values()))
-    how = plan_windows(lengths["train"], window, size)
+    how = plan_windows(lengths["train"], reading.window, parse_size(reading.size, 1)[0] if reading.size else 0)
     equal = bool((every == every[0]).all())
     cuts = {part: cut_all(each.signals, how) for part, each in given.items()}
     alone = equal and all(len(x) == len(given[part].signals) for part, (x, _) in cuts.items())
@@ -140,7 +130,7 @@ def from_recordings(
     read_as = replace(
         source, resampling=(how.up, how.down) if how.up != how.down else (), any_length=not (equal and alone)
     )
-    forced = replace(reading, dims=1, channels="first")
+    forced = replace(reading, dims=1, channels="first", label="", size="")
     return assemble(name, samples, forced, names, said, read_as)
 
 
@@ -214,3 +204,13 @@ def pieces_of(arrays: Mapping[str, Array], file: str) -> list[Array]:
             f" {flat.shape[1]:,}, one more than there are recordings"
         )
     return np.split(flat, np.asarray(offsets[1:-1], np.int64), axis=1)
+
+
+def fill(signal: Array, gaps: Array, where: str) -> int:
+    """Fill in missing values linearly between their neighbours, at the ends by the nearest; returns how many."""
+    for row, holes in zip(signal, gaps, strict=True):
+        if holes.all():
+            raise InputError(f"{where} has a channel without a single value: remove it")
+        if holes.any():
+            row[holes] = np.interp(np.flatnonzero(holes), np.flatnonzero(~holes), row[~holes])
+    return int(gaps.sum())

@@ -1,9 +1,10 @@
-"""Tasks from CSV tables of signals: one row per signal, with a label column."""
+"""Tasks from tables (CSV, TSV, Parquet): a row is a case, or a moment of a recording, or names a file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,55 +13,128 @@ from trainless.core.errors import InputError
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
-from trainless.tasks.reading import Reading, Samples
+from trainless.tasks.reading import Samples
+from trainless.tasks.settings import Reading, reads
+from trainless.tasks.weigh import open_text, readable, require_plain, require_room, require_text
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+WIDEST = 20_000  # columns, whose reading takes a second or so
+HEADER = 2**24  # bytes of a header at most
 
 
-def from_csv(path: Path, reading: Reading, *, group: str = "") -> Task:
-    """A task from a CSV file (``.tsv`` for tabs) whose first line names the columns.
+@reads("kind dims channels label group record time_column seed size window")
+def from_table(path: Path, reading: Reading) -> Task:
+    """A task from a table whose first line names the columns.
 
-    All columns but the label and the group are a signal's values in order. The label's column is called label, target,
-    class or y unless ``reading.label`` names it; the group's is ``group``, or one called group, patient, subject or
-    record.
+    With a column of file names it lists the cases of a folder, which is that of the table. With a ``time_column`` each
+    row is a moment of a recording. Otherwise each row is a case, and all columns but the label and the group are its
+    values in order. The label's column is called label, target, class or y unless ``reading.label`` names it; the
+    group's is ``reading.group``, or one called group, patient, subject or record.
     """
+    from trainless.tasks.cases import FILES
+
+    if reading.time_column:
+        from trainless.tasks.long_tables import from_long_table
+
+        return from_long_table(path, reading)
+    if {name.lower() for name in header(path)} & set(FILES):
+        from trainless.tasks.folders import from_manifest
+
+        return from_manifest(path, reading)
+    _refuse(reading, ("record", "window"), path, "time_column")
     table = read_table(path)
-    label = column(table, str(reading.label), LABELS, "label", path)
-    if not label:
-        raise InputError(
-            f"{path.name} has the columns {shown(table.columns)}; expected one called {', '.join(LABELS)}:"
-            " name it with label=…"
-        )
-    who = column(table.drop(columns=label), group, GROUPS, "group", path)
+    label = label_column(table, reading, path)
+    who = column(table.drop(columns=label), reading.group, GROUPS, "group", path)
     signals = table.drop(columns=[label, who] if who else label)
     values = numbers(signals, path)
-    notes = [f"column {who!r} was read as the group: it is never split"] if who and not group else []
+    notes = [f"column {who!r} was read as the group: it is never split"] if who and not reading.group else []
     groups = complete(table[who], "group", path) if who else None
     samples = Samples(values, complete(table[label], "label", path), groups)
     source = InputFormat("table", columns=tuple(str(each) for each in signals.columns))
     return assemble(path.name.split(".")[0], {"train": samples}, reading, notes=notes, source=source)
 
 
-REPEATED = 1000  # names that are there twice cost their square to tell apart
+def _refuse(reading: Reading, names: Sequence[str], path: Path, needed: str) -> None:
+    for name in names:
+        if getattr(reading, name):
+            raise InputError(f"{name}={getattr(reading, name)!r} was given for {path.name} without {needed}: give both")
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """A CSV or TSV file, or one line that says why not."""
-    separator = "\t" if ".tsv" in path.suffixes else ","
+def label_column(table: pd.DataFrame, reading: Reading, path: Path) -> str:
+    """The column of the label, or one line that says how to name it."""
+    label = column(table, str(reading.label), LABELS, "label", path)
+    if not label:
+        bare = all(_is_number(str(name)) for name in table.columns)
+        hint = "; its first line is all numbers, so it may lack a header" if bare else ""
+        raise InputError(
+            f"{path.name} has the columns {shown(table.columns)}; expected one called {', '.join(LABELS)}: name it with"
+            f" --label (in Python label=…){hint}"
+        )
+    return label
+
+
+def _is_number(text: str) -> bool:
     try:
-        if path.suffix in (".csv", ".tsv"):
-            with path.open(encoding="utf-8", errors="replace") as stream:
-                names = stream.readline().split(separator)
-            if (repeated := len(names) - len(set(names))) > REPEATED:
-                raise ValueError(f"its header has {len(names):,} names, {repeated:,} of them repeated")
-        table = pd.read_csv(path, sep=separator)
-    except (ValueError, OSError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path.name} cannot be read as a table ({reason}): expected a CSV with a header") from error
+        float(text)
+    except ValueError:
+        return text.rsplit(".", 1)[0] != text and _is_number(text.rsplit(".", 1)[0])  # pandas numbers repeated names
+    return True
+
+
+def header(path: Path) -> list[str]:
+    """The names of a table's columns."""
+    require_plain(path)
+    with readable(path, "a table", "expected a CSV with a header"):
+        if path.suffix.lower() == ".parquet":
+            return list(_parquet().ParquetFile(path).schema_arrow.names)
+        with open_text(path) as stream:
+            line = stream.readline(HEADER).decode("utf-8", "replace")
+        return [name.strip().strip('"') for name in line.split(_separator(path))]
+
+
+def _separator(path: Path) -> str:
+    return "\t" if ".tsv" in path.suffixes else ","
+
+
+def read_table(path: Path, *, names: Sequence[str] = ()) -> pd.DataFrame:
+    """A table, weighed before it is read, or one line that says why not; ``names`` where it has no header."""
+    columns = header(path)
+    if len(columns) > WIDEST:
+        raise InputError(
+            f"{path.name} has {len(columns):,} columns, more than {WIDEST:,}: save long signals as .npy or .npz, or as"
+            " a long table with one row per moment"
+        )
+    with readable(path, "a table", "expected a CSV with a header"):
+        table = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_text(path, names)
     if table.empty:
         raise InputError(f"{path.name} has no rows: expected a header and one line per sample")
     return table
+
+
+def _read_text(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    require_text(path)
+    if names:
+        return pd.read_csv(path, sep=_separator(path), header=None, names=list(names), dtype=str)
+    return pd.read_csv(path, sep=_separator(path), low_memory=False)
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    about = _parquet().ParquetFile(path).metadata
+    declared = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    cells = 8 * about.num_rows * about.num_columns
+    require_room(2 * max(declared, cells), path.name, "give a smaller table, or the values as .npy")
+    found = pd.read_parquet(path)
+    return found.reset_index() if found.index.name else found
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError("a Parquet table needs pyarrow: pip install 'trainless[parquet]'") from error
+    return parquet
 
 
 def numbers(table: pd.DataFrame, path: Path) -> Array:
@@ -68,7 +142,8 @@ def numbers(table: pd.DataFrame, path: Path) -> Array:
     words = [name for name, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
     if words:
         raise InputError(f"{path.name} has columns that are not numbers: {shown(words)}; remove them or correct them")
-    return table.to_numpy(np.float32)
+    with np.errstate(over="ignore"):  # infinite values are refused later
+        return table.to_numpy(np.float32)
 
 
 def column(table: pd.DataFrame, given: str, usual: Sequence[str], what: str, path: Path) -> str:

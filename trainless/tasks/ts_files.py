@@ -12,8 +12,8 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
-from trainless.tasks.reading import Reading
-from trainless.tasks.recordings import Recordings, from_recordings
+from trainless.tasks.recordings import Recordings, fill, from_recordings
+from trainless.tasks.settings import Reading, reads
 from trainless.tasks.weigh import text_lines
 
 SOURCE = InputFormat("ts")
@@ -31,7 +31,8 @@ class TsFile:
     filled: int = 0
 
 
-def from_ts(path: Path, reading: Reading, *, window: int = 0, size: int = 0) -> Task:
+@reads("kind seed size window")
+def from_ts(path: Path, reading: Reading) -> Task:
     """A task from ``NAME_TRAIN.ts``, with ``NAME_TEST.ts`` beside it as the test part where it is there.
 
     Signals of different lengths are recordings (see :mod:`trainless.tasks.recordings`). Missing values inside a signal
@@ -52,7 +53,7 @@ def from_ts(path: Path, reading: Reading, *, window: int = 0, size: int = 0) -> 
         names = first.classes
         if absent := sorted({*range(len(names))} - {int(code) for each in given.values() for code in each.y}):
             notes.append(f"no signal has the declared class {', '.join(names[code] for code in absent[:5])}")
-    return from_recordings(name, given, reading, names=names, notes=notes, source=SOURCE, window=window, size=size)
+    return from_recordings(name, given, reading, names=names, notes=notes, source=SOURCE)
 
 
 def labels_of(each: TsFile, classes: Sequence[str], path: Path) -> Array:
@@ -147,13 +148,3 @@ def _signal(parts: Sequence[str], number: int, path: Path, found: TsFile) -> Arr
     if gaps.any():
         found.filled += fill(signal, gaps, f"line {number} of {path.name}")
     return signal
-
-
-def fill(signal: Array, gaps: Array, where: str) -> int:
-    """Fill in missing values linearly between their neighbours, at the ends by the nearest; returns how many."""
-    for row, holes in zip(signal, gaps, strict=True):
-        if holes.all():
-            raise InputError(f"{where} has a channel without a single value: remove it")
-        if holes.any():
-            row[holes] = np.interp(np.flatnonzero(holes), np.flatnonzero(~holes), row[~holes])
-    return int(gaps.sum())

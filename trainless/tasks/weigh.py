@@ -1,19 +1,40 @@
-"""Files are weighed before they are read: what is no plain file, or would not fit in memory, is refused in one line."""
+"""Files are weighed before they are read, and whatever a reader stumbles over becomes one sentence."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from trainless.core.errors import InputError
 from trainless.core.processes import physical_memory
+from trainless.core.text import message
 
 GROWTH = 10  # times a text's bytes that reading it may take in memory
 PIECE = 2**20
 LONGEST = 64 * 2**20  # bytes of a line
+
+
+@contextmanager
+def readable(path: Path, what: str, remedy: str = "get or save it again") -> Iterator[None]:
+    """Turn whatever reading a file raises into one sentence that names it.
+
+    Example:
+        >>> with readable(Path("a/scan.nii"), "a NIfTI volume"):
+        ...     raise OverflowError("too large")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: scan.nii cannot be read as a NIfTI volume (too large): get or save it again
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # a library may raise anything on a file that is broken on purpose
+        reason = message(error)[:160] or type(error).__name__
+        raise InputError(f"{path.name} cannot be read as {what} ({reason}): {remedy}") from error
 
 
 def require_plain(path: Path) -> None:
@@ -22,6 +43,15 @@ def require_plain(path: Path) -> None:
         raise InputError(f"{path.name} is no regular file: give a file or a folder")
     if not path.stat().st_size:
         raise InputError(f"{path.name} is empty: get or save it again")
+
+
+def require_room(needed: float, what: str, remedy: str) -> None:
+    """Raise InputError where something would take more bytes than this machine has."""
+    there = physical_memory()
+    if needed > there:
+        raise InputError(
+            f"{what} would take {needed / 1e9:,.1f} GB, but this machine has {there / 1e9:,.1f} GB: {remedy}"
+        )
 
 
 def unpacked_size(path: Path, most: int) -> int:
@@ -53,18 +83,15 @@ def require_text(path: Path) -> None:
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file, compressed or not, that are not blank, with their numbers from 1."""
     require_text(path)
-    try:
-        with open_text(path) as stream:
-            number = 0
-            while line := stream.readline(LONGEST):
-                number += 1
-                if len(line) >= LONGEST:
-                    raise InputError(f"line {number} of {path.name} is longer than {LONGEST:,} bytes: shorten it")
-                text = line.decode("utf-8", "replace").strip()
-                if text:
-                    yield number, text
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name} cannot be read ({error}): get or save it again") from error
+    with readable(path, "text"), open_text(path) as stream:
+        number = 0
+        while line := stream.readline(LONGEST):
+            number += 1
+            if len(line) >= LONGEST:
+                raise InputError(f"line {number} of {path.name} is longer than {LONGEST:,} bytes: shorten it")
+            text = line.decode("utf-8", "replace").strip()
+            if text:
+                yield number, text
 
 
 def open_text(path: Path) -> IO[bytes]:

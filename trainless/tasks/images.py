@@ -1,0 +1,128 @@
+"""Images from files: PNG, JPEG, TIFF and the like, grey, coloured or of more than 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from trainless.core.errors import InputError
+from trainless.core.task import InputFormat, PartName, Task
+from trainless.core.types import Array
+from trainless.tasks.assemble import assemble
+from trainless.tasks.cases import Cases
+from trainless.tasks.reading import Samples, parse_size
+from trainless.tasks.settings import Reading
+from trainless.tasks.weigh import require_plain, require_room
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"}
+DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
+TURNED = (5, 6, 7, 8)  # values of the orientation tag that swap height and width
+ORIENTATION = 274
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file is called as an image."""
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def from_images(cases: Cases, reading: Reading) -> Task:
+    """A task from images; those that differ are resized to ``reading.size``, height × width."""
+    size = reading.size
+    mode, shape = _common(cases.paths, cases.root, parse_size(size, 2) if size else ())
+    values = {"L": 1, "RGB": 3, "F": 4}[mode]
+    require_room(2 * values * len(cases.paths) * shape[0] * shape[1], cases.root.name, "give a smaller --size")
+    given: dict[PartName, Samples] = {}
+    for part, held in cases.parts.items():
+        x = np.stack([pixels(path, mode, shape) for path in held.paths])
+        given[part] = Samples(x, held.y, held.groups, names=cases.names(part))
+    if not reading.channels and not reading.dims:
+        reading = replace(reading, dims=2, channels="last" if mode == "RGB" else "none")
+    source = InputFormat("images", mode=mode, resized=bool(size))
+    forced = replace(reading, size="", label="")
+    return assemble(cases.name, given, forced, cases.classes, source=source)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Image.Image]:
+    """The image, whose pixels are decoded only when they are asked for."""
+    require_plain(path)
+    try:
+        with path.open("rb") as file, Image.open(file) as image:
+            frames = getattr(image, "n_frames", 1)
+            if frames > 1:
+                raise InputError(
+                    f"image {path.name} has {frames} frames; expected one: save its frames apart, or as a volume"
+                )
+            yield image
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's plugins raise anything on broken files
+        raise InputError(f"image {path.parent.name}/{path.name} cannot be read: remove it or save it again") from error
+
+
+def _size(image: Image.Image) -> tuple[int, int]:
+    """Height and width as the image is meant to be looked at."""
+    turned = image.getexif().get(ORIENTATION) in TURNED
+    return (image.width, image.height) if turned else (image.height, image.width)
+
+
+def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """The mode that holds all images and their one size (height, width)."""
+    modes: set[str] = set()
+    sizes: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        with _open(path) as image:
+            modes.add(image.mode)
+            sizes.setdefault(_size(image), path)
+    if len(sizes) > 1 and not size:
+        (first, one), (second, other) = list(sizes.items())[:2]
+        raise InputError(
+            f"images in {folder.name} have different sizes ({one.name} {first[0]}x{first[1]}, {other.name}"
+            f" {second[0]}x{second[1]}): give one size for all, such as --size {suggested(sizes)}"
+        )
+    deep = modes <= set(DEEP)
+    return "F" if deep else "L" if modes <= {"1", "L"} else "RGB", size or next(iter(sizes))
+
+
+def suggested(sizes: Sequence[tuple[int, ...]] | dict[tuple[int, int], Path]) -> int:
+    """A size to propose: the least side of all, at most one that trains in minutes.
+
+    Example:
+        >>> suggested([(1983, 2100), (2000, 1990)]), suggested([(9, 9), (12, 20)])
+        (224, 9)
+    """
+    return min(224, *(min(size) for size in sizes))
+
+
+def require_like(path: Path, mode: str, size: tuple[int, ...] = ()) -> None:
+    """Raise InputError where an image cannot stand beside those that were read before.
+
+    Those had a ``mode`` and, unless they were resized, one ``size`` (height, width).
+    """
+    with _open(path) as image:
+        deep, own = image.mode in DEEP, _size(image)
+    if deep != (mode == "F"):
+        depths = ("more than 8 bits", "8 bits") if deep else ("8 bits", "more than 8 bits")
+        raise InputError(
+            f"image {path.name} has {depths[0]} per pixel; the training images had {depths[1]}: save it as those were"
+        )
+    if size and own != size:
+        raise InputError(
+            f"image {path.name} is {own[0]}x{own[1]}; the training images were {size[0]}x{size[1]}: resize it, or"
+            " design with --size"
+        )
+
+
+def pixels(path: Path, mode: str, size: tuple[int, ...]) -> Array:
+    """The pixels of an image in a mode, resized where it has another size (height, width)."""
+    with _open(path) as image:
+        turned = ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION) else image
+        same = turned.convert(mode)
+        if (same.height, same.width) != size:
+            same = same.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        return np.asarray(same)
