@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from trainless.core.arch import Proposal
-from trainless.execution.engine import Engine, Executor, Job, pool_for
+from trainless.execution.executor import Execution, Executor, Job, pool_for
 from trainless.scoring.measures import Measure, Outcome
 
 SPACE = ("--space", "nb201", "--space-args", "channels=16,cells=2", "--batch", "32")
@@ -57,12 +57,12 @@ def work(executor: Executor[Proposal, Outcome], count: int) -> float:
     return time.perf_counter() - start
 
 
-def overhead(engine: Engine, count: int, repeats: int) -> dict[str, float]:
+def overhead(execution: Execution, count: int, repeats: int) -> dict[str, float]:
     """Milliseconds per candidate beyond measuring it, and seconds until the first outcome."""
     start = time.perf_counter()
-    executor = pool_for(Nothing(), engine)
+    executor = pool_for(Nothing(), execution)
     try:
-        work(executor, engine.workers)
+        work(executor, execution.workers)
         first = time.perf_counter() - start
         rounds = [1000 * work(executor, count) / count for _ in range(repeats)]
     finally:
@@ -157,10 +157,10 @@ def main() -> None:
     found["sweep"] = compared(swept, given.archs, given.repeats)  # first: no process of ours is running yet
     found["search"] = compared(searched, given.archs, given.repeats)
     found["processes"] = {
-        str(workers): overhead(Engine(workers=workers), given.candidates, given.repeats) for workers in (1, 2)
+        str(workers): overhead(Execution(workers=workers), given.candidates, given.repeats) for workers in (1, 2)
     }
     if not given.no_ray:
-        found["ray"] = {"2": overhead(Engine("ray", 2), given.candidates, given.repeats)}
+        found["ray"] = {"2": overhead(Execution("ray", 2), given.candidates, given.repeats)}
     Path(given.out).parent.mkdir(parents=True, exist_ok=True)
     Path(given.out).write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps({name: part for name, part in found.items() if name != "environment"}, indent=1))

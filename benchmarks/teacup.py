@@ -83,15 +83,15 @@ def score(given: argparse.Namespace) -> None:
     every, began = archs_of(given), time.monotonic()
     teacup = ",".join(ranking("teacup").proxies)
     left = given.score_s
-    first = swept(given, PAPER, "paper", every, teacup, (0,), 0.6 * left)
+    first = swept(given, PAPER, "paper", every, teacup, range(1), 0.6 * left)
     values = composite(first, every, 0)
     best = [every[place] for place in np.argsort(-values, kind="stable")[: given.again] if np.isfinite(values[place])]
     if best and given.runs > 1:
         left = given.score_s - (time.monotonic() - began)
-        swept(given, PAPER, "paper", best, teacup, tuple(range(1, given.runs)), 0.6 * left)
+        swept(given, PAPER, "paper", best, teacup, range(1, given.runs), 0.6 * left)
     ours = sorted({proxy for name in RANKINGS for proxy in ranking(name).proxies} | {"flops", "params"})
     left = given.score_s - (time.monotonic() - began)
-    swept(given, OWN, "own", every[: given.others], ",".join(ours), (0,), left)
+    swept(given, OWN, "own", every[: given.others], ",".join(ours), range(1), left)
 
 
 def swept(
@@ -100,7 +100,7 @@ def swept(
     init: str,
     archs: list[str],
     proxies: str,
-    seeds: tuple[int, ...],
+    seeds: range,
     limit: float,
 ) -> ScoreFile:
     """One sweep; its journals are kept beside the results, which it goes on from."""
@@ -122,7 +122,8 @@ def swept(
         init=init,
         batch=scored_samples(task) if init == "paper" else min(64, len(task.part("train"))),
         task=str(data),
-        seeds=seeds,
+        seed=seeds.start,
+        seeds=len(seeds),
         workers=given.workers,
         device=given.device,
         time=max(1.0, limit),

@@ -27,6 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from trainless.core.errors import TrainlessError
+from trainless.core.machine import device_named
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.core.types import Array, Mask
@@ -48,8 +49,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             settings' where they are given.
         time: Wall time in seconds, or text such as ``"5m"``.
         seed: The seed of everything.
-        device: Where to score, train and predict.
-        workers: Processes on a CPU.
+        device: Where to score, train and predict; ``auto`` is a GPU where there is one.
+        workers: Processes on a CPU; 0 for one per core.
         out: The run folder; None keeps nothing.
         settings: Everything else: :class:`~trainless.designs.settings.DesignSettings`.
     """
@@ -111,7 +112,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "predictor_")
         checked = validate_data(self, x, reset=False, dtype=np.float32, allow_nd=True)
         try:
-            return self.predictor_.predict(_inputs(checked), self.device)
+            return self.predictor_.predict(_inputs(checked), device_named(self.device))
         except TrainlessError as error:
             raise ValueError(str(error)) from error
 

@@ -125,7 +125,7 @@ def test_a_sweep_of_canonical_networks_speaks_for_their_twins(tmp_path: Path, ta
     file.write(tmp_path / "scores.npz")
     again = open_columns(str(tmp_path / "scores.npz"), "", "arch_str", table)["mse"]
     np.testing.assert_array_equal(again.values, column.values)
-    file.to_csv(tmp_path / "scores.csv")
+    (tmp_path / "scores.csv").write_text(file.to_csv())
     assert (tmp_path / "scores.csv").read_text().splitlines()[:1] == ["arch_str,seed,mse"]
 
 
@@ -268,7 +268,7 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
     library = ScoreLibrary(tmp_path / "none")
     settings = JudgeSettings(
         proxy=f"{mine}:my_parameters", out=str(tmp_path / "sweep"), sample=12, against="params,snip", draws=10,
-        space_args="channels=4,cells=1", batch=8, inputs="noise:3x8x8:10", workers=1,
+        space_args="channels=4,cells=1", batch=8, task="noise:3x8x8:10", workers=1,
     )  # fmt: skip
     judged = judge_proxy(library, settings)
     rows = {row[0]: row for row in judged.sheet.rows}

@@ -304,7 +304,7 @@ BAD = [
     ((*SMALL, ARCH, "--store", ""), "--store '' was given; expected a value"),
     ((*SMALL, ARCH, "--proxies", ""), "--proxies '' was given; expected a value"),
     ((*SMALL, ARCH, "--proxies", ","), "no proxies were given"),
-    ((*SMALL, ARCH, "--batch", "0"), "Invalid value for '--batch'"),
+    ((*SMALL, ARCH, "--batch", "-1"), "--batch -1 was given; expected at least 0"),
     ((*SMALL, ARCH, "--seed", str(2**64)), f"the seed {2**64} was given; expected 0 to {2**53 - 1}"),
     ((*SMALL, ARCH, "--output", "0"), "--output and --space were given"),
     (("score", "--space", "nb201", ARCH, "--task", "digits", "--classes", "5"), "a task brings its own classes"),

@@ -56,7 +56,7 @@ def test_measured_latency_is_a_limit(trainless: Call) -> None:
         *("--proxies", "params", "--evaluations", "3", "--max-latency", "2s", "--max-memory", "1MB"),
     )
     assert answer.code == 0, answer.err
-    header, first = Path("run/leaderboard.csv").read_text().splitlines()[:2]
+    header, first = Path("runs/search/leaderboard.csv").read_text().splitlines()[:2]
     row = dict(zip(header.split(","), first.split(","), strict=True))
     assert 0 < float(row["latency"]) < 2
     assert 0 < float(row["memory"]) <= 1e6
@@ -69,7 +69,7 @@ def test_a_tables_latency_is_a_limit(trainless: Call, data_dir: Path) -> None:
         *("--latency-table", "nb201:cifar10:edgegpu_latency"),
     )
     assert answer.code == 0, answer.err
-    header, *rows = (line.split(",") for line in Path("run/leaderboard.csv").read_text().splitlines())
+    header, *rows = (line.split(",") for line in Path("runs/search/leaderboard.csv").read_text().splitlines())
     assert all(0 < float(dict(zip(header, row, strict=True))["latency"]) <= 0.003 for row in rows)
 
 
@@ -162,8 +162,8 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_bench_search_prints_means_and_deviations(trainless: Call, data_dir: Path) -> None:
     answer = trainless(
-        *("bench", "search", "--table", "nb201", "--task", "cifar10", "--searcher", "random"),
-        *("--time", "12000s", "--runs", "20", "--json"),
+        *("bench", "search", "--table", "nb201", "--dataset", "cifar10", "--searcher", "random"),
+        *("--simulated", "12000s", "--runs", "20", "--json"),
     )
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
@@ -181,7 +181,7 @@ def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Pat
     truth = opened.column("cifar10", "test")
     lines = [f"{arch},{value!r}" for arch, value in zip(opened.archs, truth.tolist(), strict=True)]
     Path("scores.csv").write_text("\n".join(["arch,oracle", *lines]) + "\n")
-    options = ("--time", "3000s", "--runs", "15", "--json")
+    options = ("--simulated", "3000s", "--runs", "15", "--json")
     answer = trainless("bench", "search", "--searcher", "g_rs", "--proxy-scores", "scores.csv:oracle", *options)
     assert answer.code == 0, answer.err
     plain = json.loads(trainless("bench", "search", "--searcher", "random", *options).out)
@@ -239,7 +239,7 @@ def test_a_search_without_any_score_fails_and_says_where_to_look(trainless: Call
     answer = trainless("search", "digits", "--space", "mine.py:mine", "--proxies", "snip", "--searcher", "exhaustive")
     assert answer.code == 2
     assert "none of 2 candidates could be scored; most often (2 of them): ValueError: no layers yet" in answer.err
-    assert "status of run/leaderboard.csv" in answer.err
+    assert "status of runs/search/leaderboard.csv" in answer.err
     assert trainless("search", "digits", "--space", "mine.py", "--proxies", "snip").err == (
         "trainless: mine.py names a file and no space in it: its spaces are: mine; write mine.py:mine\n"
     )

@@ -74,8 +74,8 @@ def test_gc(trainless: Call, place: str) -> None:
     def gc(*options: str) -> Answer:
         return trainless("store", "gc", place, *options)
 
-    assert gc("--failures", "--dry-run").out.startswith("1 scores would be removed")
-    assert gc("--failures").out.startswith("1 scores were removed")
+    assert gc("--failures", "--dry-run").out.startswith("1 score would be removed")
+    assert gc("--failures").out.startswith("1 score was removed")
     assert gc("--proxy", "zico", "--version", "1").out.startswith("0 scores were")
     assert gc("--older-than", "1h").out.startswith("0 scores were")
     assert gc("--proxy", "zico", "--version", "2").out.startswith("2 scores were")

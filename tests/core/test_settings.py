@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from trainless.cli.options import with_settings
+from trainless.cli.options import OwnDefaults, with_settings
 from trainless.core.errors import InputError
 from trainless.core.settings import changed, options_of, parse_settings, setting, settings_from
 
@@ -29,7 +29,7 @@ def made() -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None)
 
     @app.command()
-    @with_settings(Some)
+    @with_settings
     def go(data: Annotated[str, typer.Argument(help="The data.")], settings: Some, loud: bool = False) -> None:
         """Go."""
         typer.echo(f"{data} {settings} {loud}")
@@ -63,7 +63,27 @@ def test_the_help_has_the_fields_own_words() -> None:
 def test_a_number_below_the_least_is_refused() -> None:
     with pytest.raises(InputError, match=r"--seed -1 was given; expected at least 0"):
         settings_from(Some, {"seed": -1})
-    assert CliRunner().invoke(made(), ["x", "--seed", "-1"]).exit_code == 2
+    result = CliRunner().invoke(made(), ["x", "--seed", "-1"])
+    assert str(result.exception) == "--seed -1 was given; expected at least 0"
+
+
+def test_a_command_may_have_several_settings_and_defaults_of_its_own() -> None:
+    @dataclass(frozen=True)
+    class Place:
+        out: str = setting("here", "The folder.", shown="somewhere")
+
+    app = typer.Typer(rich_markup_mode=None)
+
+    def go(place: Place, settings: Annotated[Some, OwnDefaults(seed=7)]) -> None:
+        typer.echo(f"{place} {settings}")
+
+    go.__annotations__ = {"place": Place, "settings": Annotated[Some, OwnDefaults(seed=7)], "return": None}
+    app.command()(with_settings(go))
+    assert CliRunner().invoke(app, []).output.strip() == f"{Place()} {Some(seed=7)}"
+    assert CliRunner().invoke(app, ["--seed", "0", "--out", "x"]).output.strip() == f"{Place('x')} {Some()}"
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert "The seed of everything. [default: 7]" in shown
+    assert "The folder. [default: somewhere]" in shown
 
 
 def test_the_standard_library_reads_the_same_options() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.task import Task
-from trainless.execution.engine import Executor, Job
+from trainless.execution.executor import Executor, Job
 from trainless.scoring.measures import ByProxies, Outcome
 from trainless.scoring.request import select
 from trainless.spaces.custom import load

@@ -18,7 +18,7 @@ from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.execution.engine import Engine, InProcess, Job
+from trainless.execution.executor import Execution, InProcess, Job
 from trainless.execution.local import Processes
 from trainless.proxies.proxy import registry
 from trainless.scoring.measures import ByProxies, Outcome
@@ -28,7 +28,7 @@ from trainless.spaces.nb201 import NasBench201
 
 @pytest.mark.slow
 def test_processes_survive_everything(tmp_path: Path) -> None:
-    executor = Processes(Hostile(folder=str(tmp_path)), Engine(workers=2))
+    executor = Processes(Hostile(folder=str(tmp_path)), Execution(workers=2))
     try:
         good = [(0, n) for n in range(6)]
         found = work(executor, [good[0], (2, 0), good[1], good[2], (4, 0), (6, 5), *good[3:]])
@@ -53,7 +53,7 @@ def _a_killed_idle_worker_is_replaced(executor: Processes) -> None:
 
 @pytest.mark.slow
 def test_a_timeout_is_a_reasoned_failure() -> None:
-    executor = Processes(Hostile(), Engine(timeout=1.0))
+    executor = Processes(Hostile(), Execution(timeout=1.0))
     try:
         found = work(executor, [(3, 0), (0, 2)])
         assert found[3, 0].failures == {"sum": "it took longer than 1 s"}
@@ -67,7 +67,7 @@ def test_a_timeout_is_a_reasoned_failure() -> None:
 def test_a_job_that_forks_and_returns_twice_shifts_nobodys_result(
     workers: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    executor = Processes(Hostile(), Engine(workers=workers, timeout=20.0))
+    executor = Processes(Hostile(), Execution(workers=workers, timeout=20.0))
     archs = [(kind, n) for n in range(6) for kind in (11, 0)]
     try:
         for _ in range(2):
@@ -80,7 +80,7 @@ def test_a_job_that_forks_and_returns_twice_shifts_nobodys_result(
 
 @pytest.mark.slow
 def test_an_answer_for_another_job_is_refused_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    executor = Processes(Hostile(), Engine(workers=1))
+    executor = Processes(Hostile(), Execution(workers=1))
     try:
         found = work(executor, [(0, 1), (14, 0), (0, 2), (15, 0), (0, 3)])
         assert found[14, 0].failures == {"sum": "its worker answered for a job that it did not have, 2 times"}
@@ -103,7 +103,7 @@ def test_a_job_that_closes_all_descriptors_is_ended(
     timeout: float | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trainless.execution.local.FAREWELL_SECONDS", 2 * (timeout or 0.25))
-    executor, start = Processes(Hostile(), Engine(workers=2, timeout=timeout)), time.monotonic()
+    executor, start = Processes(Hostile(), Execution(workers=2, timeout=timeout)), time.monotonic()
     try:
         workers = set(executor.pids)
         found = work(executor, [(12, 0), (0, 2)])
@@ -127,7 +127,7 @@ def begun(folder: Path, kind: int) -> set[int]:
 
 @pytest.mark.slow
 def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
-    executor = Processes(Hostile(folder=str(tmp_path)), Engine(timeout=2.0))
+    executor = Processes(Hostile(folder=str(tmp_path)), Execution(timeout=2.0))
     try:
         found = work(executor, [(7, 0), (8, 0), (9, 1)])
         assert found[7, 0].failures == {"sum": "it took longer than 2 s"}
@@ -144,7 +144,7 @@ def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
 
 def hang(folder: str) -> None:
     """A coordinator whose candidate hangs with a process of its own."""
-    executor = Processes(Hostile(folder=folder), Engine(workers=2))
+    executor = Processes(Hostile(folder=folder), Execution(workers=2))
     executor.submit(Job(Proposal((7, 0))))
     (Path(folder) / "workers").write_text(" ".join(map(str, executor.pids)))
     executor.next()
@@ -168,7 +168,7 @@ def test_the_system_ends_workers_and_what_they_started_when_the_coordinator_is_g
 
 @pytest.mark.slow
 def test_what_workers_print_is_passed_on_as_plain_lines(capfd: pytest.CaptureFixture[str]) -> None:
-    executor = Processes(Hostile(), Engine(workers=2))
+    executor = Processes(Hostile(), Execution(workers=2))
     try:
         assert work(executor, [(10, 1)])[10, 1].values == {"sum": 11.0}
     finally:
@@ -191,7 +191,7 @@ def test_scores_are_the_same_in_any_process(tmp_path: Path) -> None:
         return ByProxies(space, task, select("snip,naswot"), batch=16, store=store)
 
     here = InProcess(measure(""))
-    there = Processes(measure(str(tmp_path / "scores.sqlite")), Engine(workers=2))
+    there = Processes(measure(str(tmp_path / "scores.sqlite")), Execution(workers=2))
     try:
         assert work(here, archs) == work(there, archs)
     finally:
@@ -213,7 +213,7 @@ def test_workers_are_where_the_coordinator_is(tmp_path: Path, monkeypatch: pytes
         (tmp_path / text).mkdir()
         monkeypatch.chdir(tmp_path / text)
         monkeypatch.setenv("TRAINLESS_TEST", text)
-        executor = Processes(Where(), Engine())
+        executor = Processes(Where(), Execution())
         try:
             assert work(executor, [(0,)])[0,].failures == {"sum": f"ValueError: {tmp_path / text} {text}"}
         finally:
@@ -222,7 +222,7 @@ def test_workers_are_where_the_coordinator_is(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_what_a_users_file_defines_reaches_the_workers(tmp_path: Path) -> None:
-    executor = Processes(own_measure(tmp_path), Engine(workers=2))
+    executor = Processes(own_measure(tmp_path), Execution(workers=2))
     try:
         assert work(executor, OWN_ARCHS) == own_outcomes()
     finally:
@@ -242,7 +242,7 @@ def test_memory_maps_travel_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_limit_below_what_a_worker_needs_is_named() -> None:
-    executor = Processes(Sum(), Engine(memory=10_000_000))
+    executor = Processes(Sum(), Execution(memory=10_000_000))
     try:
         with pytest.raises(InputError, match=r"a memory limit of 0.01 GB was given, but a worker takes"):
             work(executor, [(0, 1)])

@@ -15,7 +15,7 @@ from tests.execution.hostile import Hostile
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
-from trainless.execution.engine import Engine, Job
+from trainless.execution.executor import Execution, Job
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 
@@ -38,7 +38,7 @@ def same_and_survives_the_loss_of_a_node(folder: Path) -> None:
 
     machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     lost = machines.add_node(num_cpus=1)
-    executor = Cluster(own_measure(folder), Engine("ray", 2, address=machines.address))
+    executor = Cluster(own_measure(folder), Execution("ray", 2, address=machines.address))
     try:
         assert work(executor, OWN_ARCHS) == own_outcomes()
         for arch in OWN_ARCHS[:2]:
@@ -56,7 +56,7 @@ def same_and_survives_the_loss_of_a_node(folder: Path) -> None:
 def survives_everything(folder: Path) -> None:
     from trainless.execution.ray import Cluster
 
-    executor = Cluster(Hostile(folder=str(folder)), Engine("ray", 2, timeout=5.0))
+    executor = Cluster(Hostile(folder=str(folder)), Execution("ray", 2, timeout=5.0))
     try:
         good = [(0, n) for n in range(4)]
         found = work(executor, [*good[:2], (2, 0), (4, 0), (6, 5), *good[2:]])

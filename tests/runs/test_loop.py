@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.execution.hostile import Sum
 from trainless.core.arch import Proposal
 from trainless.core.task import Task
-from trainless.execution.engine import InProcess, Job
+from trainless.execution.executor import InProcess, Job
 from trainless.runs.loop import Loop, drive
 from trainless.runs.signals import signal_for
 from trainless.scoring.measures import Outcome

@@ -11,7 +11,7 @@ from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.scores import Scores
 from trainless.core.task import Task
-from trainless.execution.engine import guarded
+from trainless.execution.executor import guarded
 from trainless.rankings import Lexicographic, LogSum, Ranking, RankProduct, RankSum
 from trainless.runs.signals import Pointwise, Relative, SeveralColumns, Whole, scores_of, signal_for
 from trainless.scoring.measures import ByFunction, ByProxies, Lookup, canonical_key

@@ -270,7 +270,7 @@ def judge_proxy(
     opened = library.table(settings.table)
     mine = proxy_in_file(settings.proxy).name
     within = library.population(settings.table, settings.population)
-    accuracy = truth(opened, settings.task, settings.metric)
+    accuracy = truth(opened, settings.dataset, settings.metric)
     if settings.sample < 10:
         raise InputError(f"a sample of {settings.sample} was given; expected at least 10 networks")
     rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[: settings.sample]
@@ -288,7 +288,7 @@ def judge_proxy(
         workers=settings.workers,
         device=settings.device,
     )
-    file = sweep(replace(asked, task=settings.inputs or asked.task), report)
+    file = sweep(replace(asked, task=settings.task or asked.task), report)
     computed = columns_of_sweep(file, [mine, *([] if stored else others)], opened)
     known = stored or computed
     columns = {mine: computed[mine], **{name: known[name] for name in others if name in known}}

@@ -5,42 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 
 @dataclass(frozen=True)
 class TruthSettings:
     """The trained accuracies that scores are measured against."""
 
-    table: str = setting("nb201", "The tabular benchmark (trainless list tables).")
-    task: str = setting("cifar10", "The dataset whose accuracy counts.")
+    table: str = common("table")
+    dataset: str = common("dataset")
     metric: str = setting("test", "The accuracy: valid or test, or any other column of the table.")
     population: str = setting("all", "The networks that count: all, no-dead-edges or canonical.")
-    draws: int = setting(1000, "Bootstrap draws behind the intervals.", least=0)
+    draws: int = common("draws")
 
     @property
     def title(self) -> str:
         """One line on them."""
-        return f"{self.table}, {self.task} {self.metric}"
+        return f"{self.table}, {self.dataset} {self.metric}"
 
 
 @dataclass(frozen=True)
 class JudgeSettings(TruthSettings):
-    """A new proxy against the built-in ones, on a sample of a table."""
+    """A new proxy against the built-in ones, on a sample of a table.
 
-    proxy: str = setting("", "A proxy of yours, ranked among the built-in ones.", metavar="FILE.py:NAME")
+    Args:
+        task: What is scored; the dataset's own images by default, where they are here.
+        out: The folder of the sweep; a temporary one by default.
+    """
+
+    proxy: str = common("proxy")
     sample: int = setting(500, "With --proxy: the number of networks to score.", least=10)
     against: str = setting("all", "With --proxy: the built-in proxies to compare with.")
     rescore: bool = setting(
         False, "With --proxy: score the built-in ones on the same networks, in place of stored scores."
     )
-    inputs: str = setting(
-        "", "With --proxy: a task's name, file.npz or noise:3x32x32:10; the task's own images by default."
-    )
-    space_args: str = setting("", "With --proxy: a smaller network, such as channels=4,cells=1.")
-    batch: int = setting(0, "With --proxy: samples per batch; 0 for each proxy's own.", least=0)
-    workers: int = setting(2, "With --proxy: the number of worker processes.", least=1)
-    device: str = setting("cpu", "With --proxy: cpu or cuda.")
-    out: str = setting("", "With --proxy: the folder of the sweep, to resume; a temporary one by default.")
+    task: str = common("task", "", shown="the dataset's own images, or noise")
+    space_args: str = common("space_args")
+    batch: int = common("batch")
+    workers: int = common("workers")
+    device: str = common("device")
+    out: str = common("out", "", shown="a temporary folder")
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,30 @@ class CorrelateSettings(JudgeSettings):
     everything: bool = setting(
         False, "Print every statistic with its interval, one per line; so it is for one column.", flag="--all"
     )
+    csv: str = common("csv")
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """How a published table is run."""
+
+    draws: int = common("draws", 200)
+    runs: int | None = common("runs", shown="the paper's number")
+    results: str = setting("", "The folder of our stored scores.", metavar="FOLDER", shown="results")
+    csv: str = common("csv")
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """Many runs of a search method on a table, in simulated time."""
+
+    table: str = common("table")
+    dataset: str = common("dataset")
+    searcher: str = common("searcher")
+    searcher_args: str = common("searcher_args")
+    simulated: str = setting("12000s", "The training time of each run that the table simulates.", metavar="TIME")
+    evaluations: int | None = common("evaluations")
+    fidelity: int = setting(0, "Epochs behind the signal; 0 for the fewest.", least=0)
+    runs: int = common("runs", 500)
+    seed: int = common("seed")
+    proxy_scores: str = setting("", "Scores that assist g_*, warm_* and move_* searchers.", metavar="FILE.csv:COLUMN")

@@ -91,6 +91,10 @@ def run(arguments: Sequence[str]) -> int:
     except TrainlessError as error:
         return _fail(str(error), 2)
     except typer.TyperException as error:
+        where = getattr(error, "ctx", None)
+        if where is not None and error.message == where.get_help():  # nothing was asked for
+            typer.echo(error.message)
+            return 0
         return _fail(_usage(error), 2)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
@@ -101,7 +105,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage(error: typer.TyperException) -> str:
     message = error.format_message() if isinstance(error, typer.BadParameter.__mro__[2]) else str(error)
-    return f"{message} (trainless --help)"
+    where = getattr(error, "ctx", None)
+    return f"{message} ({where.command_path if where else 'trainless'} --help)"
 
 
 def _fail(message: str, code: int) -> int:

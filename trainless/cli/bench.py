@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainless.bench.settings import CorrelateSettings
-from trainless.cli.options import with_settings
+from trainless.bench.settings import CorrelateSettings, PaperSettings, SimulationSettings
+from trainless.cli.options import AsJson, AsMarkdown, OwnDefaults, with_settings
+from trainless.core.vocabulary import common
 from trainless.runs.settings import SweepSettings
 
 if TYPE_CHECKING:
@@ -25,28 +26,33 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(help="Measure proxies, rankings and search methods against tables.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV rows.")]
-
 
 @bench.callback()
 def _benches() -> None:
     """Measure proxies, rankings and search methods against tables."""
 
 
-@bench.command("sweep")
-@with_settings(SweepSettings)
-def sweep(
-    settings: SweepSettings,
-    csv: Annotated[str, typer.Option("--csv", metavar="FILE", help="Write all scores to a CSV file too.")] = "",
-) -> None:
-    """Score a whole space or a sample of it, in parallel and resumable."""
+@dataclass(frozen=True)
+class RowSettings:
+    """Where rows go besides the run folder."""
+
+    csv: str = common("csv")
+
+
+@bench.command("sweep", short_help="Score a whole space, in parallel and resumable.")
+@with_settings
+def sweep(settings: SweepSettings, rows: RowSettings) -> None:
+    """Score a whole space or a sample of it, in parallel and resumable.
+
+    With --time no network is begun once the time is over; the same command goes on from there.
+    """
     from trainless.execution.fork_server import prepare
 
-    if settings.engine == "local" and settings.device == "cpu":
+    if settings.executor == "local" and settings.device == "cpu":
         prepare("trainless.runs.sweep_work")  # workers import torch while this process does
+    from trainless.cli.table import put_csv
     from trainless.core.progress import Bars, tell_interrupted
+    from trainless.core.text import counted
     from trainless.runs.sweep import sweep as run
     from trainless.runs.sweep import to_store
     from trainless.store import open_store
@@ -55,17 +61,19 @@ def sweep(
         file = run(settings, _following(bars), tick=0.5, notice=tell_interrupted)
     with open_store(settings.store) as store:
         kept = 0 if store is None else to_store(file, settings, store)
-    if csv:
-        file.to_csv(csv)
-    last = file.environment["runs"][-1]
+    if rows.csv:
+        put_csv(file.to_csv(), rows.csv)
+    last, printed = file.environment["runs"][-1], rows.csv == "-"
     typer.echo(
-        f"{last['archs']} networks in {last['seconds']} s ({last['archs_per_s']} per second once the"
-        f" {last['processes']} processes on {last['device']} had begun); {kept} scores kept in the store; everything is"
-        f" in {settings.out}/scores.npz"
+        f"{counted(last['archs'], 'network')} in {last['seconds']} s ({last['archs_per_s']} per second once"
+        f" {counted(last['processes'], 'process', 'processes')} on {last['device']} had begun);"
+        f" {counted(kept, 'score')} kept in the store; everything is in {settings.out}/scores.npz",
+        err=printed,
     )
     _tell_failures(file)
-    if last["archs"] < last["of"]:
-        typer.echo(f"{last['of'] - last['archs']} networks are left: give the same command again to resume", err=True)
+    if left := last["of"] - last["archs"]:
+        are = "is" if left == 1 else "are"
+        typer.echo(f"{counted(left, 'network')} {are} left: give the same command again to resume", err=True)
 
 
 def _following(bars: Bars) -> Callable[[SweepProgress], None]:
@@ -75,20 +83,29 @@ def _following(bars: Bars) -> Callable[[SweepProgress], None]:
 
 def _tell_failures(file: ScoreFile) -> None:
     """How many networks have no score, proxy by proxy, and the reasons."""
+    from trainless.core.text import counted
+
     for proxy in file.proxies:
         reasons = sorted(file.failures(proxy).items(), key=lambda one: -one[1])
         if reasons:
             (most, count), others = reasons[0], len(reasons) - 1
-            more = f" ({count} of them; {others} other reasons)" if others else ""
-            typer.echo(f"{proxy}: {sum(times for _, times in reasons)} scores failed: {most}{more}", err=True)
+            more = f" ({count} of them; {counted(others, 'other reason')})" if others else ""
+            failed = counted(sum(times for _, times in reasons), "score")
+            typer.echo(f"{proxy}: {failed} failed: {most}{more}", err=True)
 
 
-@bench.command("correlate")
-@with_settings(CorrelateSettings)
+@bench.command("correlate", short_help="Measure scores or a new proxy against a table.")
+@with_settings
 def correlate(
-    settings: CorrelateSettings, as_json: AsJson = False, as_markdown: AsMarkdown = False, as_csv: AsCsv = False
+    settings: Annotated[CorrelateSettings, OwnDefaults(workers=0)],
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
 ) -> None:
     """Measure any column of scores, or a new proxy, against a table's trained accuracies.
+
+    Columns of a file: --scores with --column, --key and --where. A new proxy: --proxy, which scores a sample of the
+    table's networks; the options on how to score (--sample, --against, --rescore, --task, --space-args, --batch,
+    --workers, --device and --out) are for it alone.
 
     Statistics: Spearman's ρ and Kendall's τ-b over all networks and over the best tenth, nDCG, overlaps of the top,
     best of 100 and of 1,000, and regret; each with its bootstrap interval, failures ranked last and failures left out.
@@ -108,12 +125,12 @@ def correlate(
         raise InputError(str(missing)) from missing
     sheet, name, values, accuracy = (_judged if settings.proxy else _measured)(library, settings)
     if settings.plot:
-        about = f"{settings.task} {settings.metric} accuracy"
+        about = f"{settings.dataset} {settings.metric} accuracy"
         scatter(Path(settings.plot), values, accuracy, name=name, truth=about)
-    people = not (as_json or as_markdown or as_csv)
+    people = not (as_json or as_markdown or settings.csv)
     if people and (settings.everything or len({row[0] for row in sheet.rows}) == 1):
         sheet = replace(sheet.unfolded(), notes=(*sheet.notes, *meanings()))
-    show_sheets([sheet], as_json=as_json, as_markdown=as_markdown, as_csv=as_csv)
+    show_sheets([sheet], as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
 
 
 def _judged(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet, str, Floats, Floats]:
@@ -123,22 +140,22 @@ def _judged(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet, 
     from trainless.bench.correlate import judge_proxy
     from trainless.core.progress import Bars
 
-    inputs = settings.inputs or _inputs(settings.task)
+    task = settings.task or _own_images(settings.dataset)
     with TemporaryDirectory() as temporary, Bars(patience=0.0) as bars:
-        asked = replace(settings, inputs=inputs, out=settings.out or temporary)
+        asked = replace(settings, task=task, out=settings.out or temporary)
         found = judge_proxy(library, asked, _following(bars))
     return found.sheet, found.name, found.column.upward()[found.chosen], found.accuracy[found.chosen]
 
 
-def _inputs(task: str) -> str:
-    """The task's own images where they are here, else noise of their shape."""
+def _own_images(dataset: str) -> str:
+    """The task of the dataset's own images where they are here, else noise of their shape."""
     from trainless.core.errors import TrainlessError
     from trainless.tasks import task as open_task
 
     try:
-        return open_task(task).name
+        return open_task(dataset).name
     except TrainlessError:
-        typer.echo(f"note: the data of {task} is not here: noise of 3x32x32 is scored instead", err=True)
+        typer.echo(f"note: the data of {dataset} is not here: noise of 3x32x32 is scored instead", err=True)
         return "noise:3x32x32:10"
 
 
@@ -153,7 +170,7 @@ def _measured(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet
     columns = open_columns(settings.scores, settings.column, settings.key, opened, settings.where)
     if settings.lower_is_better:
         columns = {name: replace(each, higher_is_better=False) for name, each in columns.items()}
-    accuracy = truth(opened, settings.task, settings.metric)
+    accuracy = truth(opened, settings.dataset, settings.metric)
     within = library.population(settings.table, settings.population)
     title = f"{Path(settings.scores).name}: {settings.title}, {settings.population}"
     sheet = board(columns, accuracy, within, title=title, draws=settings.draws)
@@ -162,29 +179,25 @@ def _measured(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet
     return sheet, name, shown.upward()[chosen], accuracy[chosen]
 
 
-@bench.command("paper")
+@bench.command("paper", short_help="Run a published table: published beside ours.")
+@with_settings
 def paper(
     name: Annotated[
         str,
         typer.Argument(help="Such as vkdnw:table1; a paper's name for all of its tables (trainless bench list)."),
     ],
-    draws: Annotated[int, typer.Option(min=0, help="Bootstrap draws behind the intervals.")] = 200,
-    runs: Annotated[int, typer.Option(min=0, help="Runs of each search; 0 for the paper's number.")] = 0,
-    results: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where our stored scores are. [default: results]")
-    ] = "",
+    settings: PaperSettings,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
-    as_csv: AsCsv = False,
 ) -> None:
     """Run a published table or figure: published, ours, difference and interval side by side."""
     from trainless.bench.papers import compare, find
     from trainless.bench.score_library import ScoreLibrary
     from trainless.cli.table import show_sheets
 
-    library = ScoreLibrary(Path(results) if results else None)
-    sheets = [compare(each, library, draws=draws, runs=runs or None) for each in find(name)]
-    show_sheets(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=as_csv)
+    library = ScoreLibrary(Path(settings.results) if settings.results else None)
+    sheets = [compare(each, library, draws=settings.draws, runs=settings.runs) for each in find(name)]
+    show_sheets(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
 
 
 @bench.command("list")
@@ -201,22 +214,9 @@ def listed(as_json: AsJson = False) -> None:
         typer.echo(f"{name:<{width}}  {each.title}")
 
 
-@bench.command("search")
-def search(
-    table: Annotated[str, typer.Option(help="The tabular benchmark (trainless list tables).")] = "nb201",
-    task: Annotated[str, typer.Option(help="The dataset that is searched on.")] = "cifar10",
-    searcher: Annotated[str, typer.Option(help="The search method (trainless list searchers).")] = "evolution",
-    searcher_args: Annotated[str, typer.Option(help="Its parameters, such as population=64,tournament=8.")] = "",
-    time: Annotated[str, typer.Option(help="The simulated time of each run, such as 12000s.")] = "12000s",
-    evaluations: Annotated[int, typer.Option(min=0, help="Evaluations of each run; 0 for no such limit.")] = 0,
-    fidelity: Annotated[int, typer.Option(min=0, help="Epochs behind the signal; 0 for the fewest.")] = 0,
-    runs: Annotated[int, typer.Option(min=1, help="How many independent runs.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of all runs.")] = 0,
-    proxy_scores: Annotated[
-        str, typer.Option(metavar="FILE.csv:COLUMN", help="Scores that assist g_*, warm_* and move_* searchers.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print means and deviations as JSON.")] = False,
-) -> None:
+@bench.command("search", short_help="Run a search method on a table many times.")
+@with_settings
+def search(settings: SimulationSettings, as_json: AsJson = False) -> None:
     """Run a search method on a table many times and report what it finds, in trained accuracy."""
     from trainless.bench.sheet import Sheet
     from trainless.bench.simulation import bench_search, proxy_of_scores
@@ -224,32 +224,32 @@ def search(
     from trainless.cli.table import show_sheets
     from trainless.core.errors import InputError
     from trainless.core.parameters import parse_arguments
+    from trainless.core.text import counted
     from trainless.core.units import seconds_of
     from trainless.searchers.stopping import Budget
     from trainless.spaces import space
 
-    opened = open_table(table)
-    proxy = None
-    if proxy_scores:
-        file, _, column = proxy_scores.rpartition(":")
+    given, opened, proxy = settings, open_table(settings.table), None
+    if given.proxy_scores:
+        file, _, column = given.proxy_scores.rpartition(":")
         if not file:
-            raise InputError(f"--proxy-scores {proxy_scores} was given; expected FILE.csv:COLUMN")
+            raise InputError(f"--proxy-scores {given.proxy_scores} was given; expected FILE.csv:COLUMN")
         proxy = proxy_of_scores(Path(file), column, space(opened.space))
     worth = bench_search(
         opened,
-        task,
-        searcher,
-        Budget(evaluations or None, simulated=seconds_of(time)),
-        runs,
-        parameters=parse_arguments(searcher_args, "--searcher-args", "population=64,tournament=8"),
+        given.dataset,
+        given.searcher,
+        Budget(given.evaluations, simulated=seconds_of(given.simulated)),
+        given.runs,
+        parameters=parse_arguments(given.searcher_args, "--searcher-args", "population=64,tournament=8"),
         proxy=proxy,
-        fidelity=fidelity or None,
-        seed=seed,
+        fidelity=given.fidelity or None,
+        seed=given.seed,
     )
     if as_json:
         typer.echo(json.dumps(worth, indent=2))
         return
     shown = [[f"{part['mean']:.2f} ± {part['std']:.2f}" for part in parts.values()] for parts in worth.values()]
     rows = tuple((dataset, *cells) for dataset, cells in zip(worth, shown, strict=True))
-    sheet = Sheet(f"{searcher} on {table}, {task}: {runs} runs of {time}", ("dataset", "valid", "test"), rows)
-    show_sheets([sheet], as_json=False, as_markdown=False, as_csv=False)
+    about = f"{given.searcher} on {given.table}, {given.dataset}: {counted(given.runs, 'run')} of {given.simulated}"
+    show_sheets([Sheet(about, ("dataset", "valid", "test"), rows)])

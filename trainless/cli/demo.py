@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from trainless.cli.options import with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
@@ -15,19 +20,22 @@ if TYPE_CHECKING:
 PROXIES = "naswot,synflow,gradsign"
 THIN = "channels=8,cells=1"
 SHOWN = 10
-DEMO_FOLDER = Path("runs/demo")
 
 
-def demo(
-    count: Annotated[int, typer.Option(min=1, help="How many architectures to draw.")] = 100,
-    task: Annotated[str, typer.Option(help="A built-in task, or a file or folder of your data.")] = "digits",
-    space: Annotated[str, typer.Option(help="The search space, or my_file.py:my_space.")] = "nb201",
-    space_args: Annotated[
-        str, typer.Option(help="Its parameters. [default: channels=8,cells=1 of nb201]", show_default=False)
-    ] = "",
-    out: Annotated[Path, typer.Option(help="Folder for the scores, the leaderboard and the picture.")] = DEMO_FOLDER,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the draw and of the scores.")] = 0,
-) -> None:
+@dataclass(frozen=True)
+class DemoSettings:
+    """What is drawn and ranked."""
+
+    count: int = setting(100, "How many architectures to draw.", least=1)
+    task: str = common("task", "digits")
+    space: str = common("space")
+    space_args: str = common("space_args", "", shown=f"{THIN} of nb201")
+    out: str = common("out", "runs/demo")
+    seed: int = common("seed")
+
+
+@with_settings
+def demo(settings: DemoSettings) -> None:
     """Draw architectures, score and rank them, and show the winning cell."""
     from trainless.cli.inputs import say_capped
     from trainless.core.progress import tracked
@@ -38,10 +46,11 @@ def demo(
     from trainless.store import SqliteStore
     from trainless.tasks import task as find_task
 
-    numbers = seed_list(seed, None)
-    opened, found = find_task(task), open_space(space, space_args or (THIN if space == "nb201" else ""))
+    out, numbers = Path(settings.out), seed_list(settings.seed, None)
+    thin = THIN if settings.space == "nb201" else ""
+    opened, found = find_task(settings.task), open_space(settings.space, settings.space_args or thin)
     _require_folder(out)
-    archs = draw_archs(found, count, seed)
+    archs = draw_archs(found, settings.count, settings.seed)
     subjects, chosen = [ArchSubject(found, arch) for arch in archs], select(PROXIES)
     typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainless.cli.options import with_settings
-from trainless.core.settings import changed
+from trainless.cli.options import AsJson, OwnDefaults, with_settings
+from trainless.core.machine import AUTO, worker_count
+from trainless.core.vocabulary import common
 from trainless.designs.settings import DesignSettings
 
 if TYPE_CHECKING:
@@ -19,24 +21,33 @@ if TYPE_CHECKING:
     from trainless.designs.pipeline import Designed
 
 
-@with_settings(DesignSettings, skip=("device", "workers"))
+@dataclass(frozen=True)
+class DesignPlace:
+    """The folder of a design, and the form of its data."""
+
+    out: str = common("out", "runs/design")
+    size: str = common("size")
+
+
+@with_settings
 def design(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
-    out: Annotated[Path, typer.Option(help="The run folder; the same command resumes it.")],
-    settings: DesignSettings,
-    size: Annotated[str, typer.Option(help="Resize the task's images or volumes, such as 32 or 32x48.")] = "",
-    device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
-    workers: Annotated[int, typer.Option(min=0, help="Worker processes, one thread each; 0 for one per core.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")] = False,
+    place: DesignPlace,
+    settings: Annotated[DesignSettings, OwnDefaults(device=AUTO, workers=0)],
+    as_json: AsJson = False,
 ) -> None:
-    """Search architectures without training, train the best, and join them with honest uncertainty."""
+    """Search architectures without training, train the best, and join them with honest uncertainty.
+
+    With --time the numbers of everything are planned to fit.
+    """
     started = time.monotonic()  # before anything heavy is imported: a time budget counts that too
     import json
 
     from trainless.execution.fork_server import prepare
 
     settings.resolved()  # a mistake is said before anything is done
-    if (workers or cores()) > 1 and settings.engine == "local" and device in ("", "cpu"):
+    several = worker_count(settings.workers) > 1
+    if several and settings.executor == "local" and settings.device in (AUTO, "cpu"):
         prepare("trainless.designs.training")  # workers import torch while this process does
     from trainless.core.progress import Bars
     from trainless.designs.pipeline import design as run_design
@@ -44,8 +55,7 @@ def design(
     from trainless.tasks import task as open_task
 
     keep_warm()
-    task = open_task(data, **({"size": size} if size else {}))
-    place = device or default_device()
+    task, out = open_task(data, **({"size": place.size} if place.size else {})), Path(place.out)
     if not as_json:
         _announce(task, settings.preset, out)
     with Bars(patience=0) as bars:
@@ -55,26 +65,11 @@ def design(
                 bars.say(detail)
             bars.show(stage, done, total, detail, count=f"{100 * done / total:.0f} %")
 
-        asked = changed(settings, device=place, workers=workers or (cores() if place == "cpu" else 1))
-        found = run_design(task, out, settings=asked, started=started, progress=show)
+        found = run_design(task, out, settings=settings, started=started, progress=show)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:
         _conclude(found, settings.prevalence)
-
-
-def default_device() -> str:
-    """A GPU where there is one."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    import os
-
-    return max(1, len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1)
 
 
 def _announce(task: Task, preset: str, out: Path) -> None:

@@ -6,11 +6,13 @@ import json
 
 import typer
 
+from trainless.cli.options import AsJson
+
 
 def listing(
     kind: str = typer.Argument(help="One of the kinds named above."),
     pattern: str = typer.Argument("*", help="Only names that match, such as 'ntk*'."),
-    as_json: bool = typer.Option(False, "--json", help="Print a list of objects with name and meaning."),
+    as_json: AsJson = False,
 ) -> None:
     """List executors, networks, presets, proxies, rankings, searchers, spaces (with their sizes), tables or tasks."""
     from trainless.catalogue import describe, registry_of

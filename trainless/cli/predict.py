@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,8 @@ import typer
 
 from trainless.cli.options import with_settings
 from trainless.core.errors import InputError
+from trainless.core.machine import AUTO, device_named
+from trainless.core.vocabulary import common
 from trainless.learn.reading import ReadingSettings
 
 if TYPE_CHECKING:
@@ -18,39 +21,52 @@ if TYPE_CHECKING:
     from trainless.learn.predictor import Prediction, Predictor
 
 SUSPICIOUS = 20  # cases, from which one answer for all of them is told
-OWN = "The space of your own that the run was made with; its code is run."
 NEW = "New inputs of the kind that the run was made from (images, NIfTI volumes: a file or a folder; a CSV), or arrays."
 
 
-@with_settings(ReadingSettings)
+@dataclass(frozen=True)
+class ExportSettings:
+    """The networks of a run; the code of a space of one's own is run only where the user names it."""
+
+    space: str = common("space", "", shown="the run's, where it is a built-in one")
+
+
+@dataclass(frozen=True)
+class PredictSettings(ExportSettings):
+    """Where cases are predicted, and where the answers go."""
+
+    csv: str = common("csv", "-")
+    device: str = common("device", AUTO)
+
+
+@with_settings
 def predict(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     inputs: Annotated[Path, typer.Argument(help=NEW)],
-    csv: Annotated[Path, typer.Option(help="Where to write one line per case.")],
-    settings: ReadingSettings,
-    space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
-    device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda where there is one.")] = "",
+    settings: PredictSettings,
+    reading: ReadingSettings,
 ) -> None:
-    """Probabilities, label, uncertainty, prediction set, referral and drift of every case."""
-    from trainless.cli.design import default_device
+    """Probabilities, label, uncertainty, prediction set, referral and drift of every case, a row each."""
     from trainless.core.seeds import one_thread
     from trainless.core.text import printable
     from trainless.learn.drift import drift_warning
     from trainless.tasks.new import read_new
 
-    predictor = open_predictor(run, space).reading(settings)
+    predictor = open_predictor(run, settings.space).reading(reading)
     new = read_new(inputs, predictor.task)
     with one_thread():
-        said = predictor.predict(new.x, device or default_device(), new.records)
-    write_csv(csv, predictor, said, new.names)
-    typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {csv}.")
+        said = predictor.predict(new.x, device_named(settings.device), new.records)
+    printed = settings.csv == "-"
+    write_csv(settings.csv, predictor, said, new.names)
+    if not printed:
+        typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {settings.csv}.")
     for line in _read(predictor, said):
-        typer.echo(printable(line))
+        typer.echo(printable(line), err=printed)
     if said.refer is not None:
-        typer.echo(f"To be referred to a person: {int(said.refer.sum())}.")
+        typer.echo(f"To be referred to a person: {int(said.refer.sum())}.", err=printed)
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
-        typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn)
+        typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn or printed)
 
 
 def _read(predictor: Predictor, said: Prediction) -> Iterator[str]:
@@ -85,19 +101,19 @@ def _rule(predictor: Predictor) -> str:
     return "" if rule is None else rule.statement(class_names(predictor.task.target)[rule.positive])
 
 
-@with_settings(ReadingSettings)
+@with_settings
 def export(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design.")],
     onnx: Annotated[Path, typer.Option(help="The file to write.")],
-    settings: ReadingSettings,
-    space: Annotated[str, typer.Option(metavar="FILE.py:NAME", help=OWN)] = "",
+    settings: ExportSettings,
+    reading: ReadingSettings,
 ) -> None:
     """Write the whole ensemble with its uncertainty as one ONNX graph, checked against PyTorch."""
     from trainless.core.text import printable
     from trainless.learn.export import export_onnx
     from trainless.learn.predictor import class_names
 
-    predictor = open_predictor(run, space).reading(settings)
+    predictor = open_predictor(run, settings.space).reading(reading)
     names = export_onnx(predictor, onnx)
     typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: inputs; outputs: {', '.join(names)}.")
     shape = "×".join(map(str, predictor.task.input_shape))
@@ -129,21 +145,12 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
     return load_predictor(run, chosen)
 
 
-def write_csv(path: Path, predictor: Predictor, said: Prediction, names: Sequence[str | int]) -> None:
-    """One line per case."""
-    import csv
+def write_csv(path: str, predictor: Predictor, said: Prediction, names: Sequence[str | int]) -> None:
+    """One line per case, into a file or printed."""
+    from trainless.cli.table import write_csv as write
 
-    rows = rows_of(predictor, said, names)
-    first = next(rows)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(first), lineterminator="\n")
-            writer.writeheader()
-            writer.writerow(first)
-            writer.writerows(rows)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}): give another --csv") from error
+    rows = list(rows_of(predictor, said, names))
+    write(list(rows[0]), (row.values() for row in rows), path)
 
 
 def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) -> Iterator[dict[str, Any]]:

@@ -8,51 +8,35 @@ from typing import Annotated
 
 import typer
 
-from trainless.cli.options import with_settings
+from trainless.cli.options import AsJson, with_settings
 from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 
 @dataclass(frozen=True)
 class ScoreSettings:
     """What is scored, on which data, and by which proxies."""
 
-    space: str = setting("", "The search space of the architectures (trainless list spaces).")
-    space_args: str = setting("", "The space's parameters, such as channels=8,cells=2.")
-    task: str = setting("", "A built-in task, or a file or folder of your data (trainless list tasks).")
-    shape: str = setting(
-        "",
-        "Without a task: noise of this shape; own: of the size that each network was made for. [default: 3x32x32]",
-        flag="--input",
-        metavar="CxHxW",
-    )
-    classes: int | None = setting(None, "The number of classes of the noise. [default: 10]", kind=int)
-    size: str = setting("", "Resize a task's images or volumes, such as 32 or 32x48.")
-    proxies: str = setting(
-        "",
-        "Names or patterns with commas between them, or file.py:name (trainless list proxies); a name may carry"
-        " options, as in zico/batches=4. [default: all; with --ranking those that it needs]",
-    )
-    ranking: str = setting("", "Order the candidates by a ranking (trainless list rankings).", metavar="NAME")
-    seed: int = setting(0, "The first seed.", least=0)
-    seeds: int = setting(1, "The number of seeds; the table has their mean and spread.", least=1)
-    init: str = setting(
-        "own",
-        "own: as the network was made; kaiming: weights drawn anew, N(0, 2/fan_in); paper: each proxy's published"
-        " setting.",
-    )
-    batch: int | None = setting(None, "Samples per batch. [default: 64, or the paper's]", kind=int, least=1)
+    space: str = common("space", "", shown="none: the candidates are networks")
+    space_args: str = common("space_args")
+    task: str = common("task")
+    shape: str = common("shape")
+    classes: int | None = common("classes")
+    size: str = common("size")
+    proxies: str = common("proxies", "", shown="all; with --ranking those that it needs")
+    ranking: str | None = common("ranking")
+    seed: int = common("seed")
+    seeds: int = common("seeds")
+    init: str = common("init")
+    batch: int = common("batch")
     output: str = setting("", "Which of a network's outputs to use, such as 0 or logits.", metavar="KEY")
-    device: str = setting("cpu", "cpu, cuda or cuda:1.")
-    workers: int = setting(1, "The number of processes that score candidates side by side.", least=1)
-    csv: str = setting("", "Write rows to a file; - prints them.", metavar="FILE")
-    store: str = setting(
-        "",
-        "A file or postgresql://… that keeps scores; none keeps nothing. [default: a file in the user's cache]",
-        metavar="PLACE",
-    )
+    device: str = common("device")
+    workers: int = common("workers")
+    csv: str = common("csv")
+    store: str = common("store", "", shown="a file in the user's cache")
 
 
-@with_settings(ScoreSettings)
+@with_settings
 def score(
     candidates: Annotated[
         list[str],
@@ -63,7 +47,7 @@ def score(
         ),
     ],
     settings: ScoreSettings,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
     from contextlib import redirect_stdout
@@ -73,6 +57,7 @@ def score(
     from trainless.core.errors import InputError
     from trainless.core.progress import tracked
     from trainless.core.scores import MACHINE
+    from trainless.core.text import counted
     from trainless.rankings import ranking as find_ranking
     from trainless.scoring.evaluate import in_order, scored
     from trainless.scoring.request import data_for, init_named, seed_list, select
@@ -91,7 +76,7 @@ def score(
             raise InputError(
                 "--ranking was given with 1 candidate; expected two or more: a ranking is relative to others"
             )
-        data = data_for(given.batch, opened, given.device, OWN if given.shape == OWN else None)
+        data = data_for(given.batch or None, opened, given.device, OWN if given.shape == OWN else None)
         for note in opened.notes:
             typer.echo(f"note: {note}", err=True)
         strict = bool(given.space) or len(subjects) == 1
@@ -102,7 +87,7 @@ def score(
     say_capped(chosen, how, data)
     scores = in_order(done, chosen)
     rows = summarise(scores, chosen)
-    title = f"{opened.name}, {how} setting, {given.seeds} seed{'s' if given.seeds > 1 else ''}"
+    title = f"{opened.name}, {how} setting, {counted(given.seeds, 'seed')}"
     if given.ranking:
         show_order(rank(given.ranking, scores), rows, title, as_json=as_json, as_csv=given.csv)
     else:

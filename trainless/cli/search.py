@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainless.cli.options import with_settings
-from trainless.runs.settings import SearchCallbacks, SearchSettings
+from trainless.cli.options import AsJson, with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
+from trainless.runs.settings import EVALUATIONS, SearchCallbacks, SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,24 +28,32 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-@with_settings(SearchSettings)
+@dataclass(frozen=True)
+class SearchPlace:
+    """The folder of a search, the space, and the form of the data."""
+
+    space: str = common("space")
+    space_args: str = common("space_args")
+    size: str = common("size")
+    latency_table: str = setting("", "Take the latency (in ms) from a table instead.", metavar="TABLE:DATASET:METRIC")
+    out: str = common("out", "runs/search")
+
+
+@with_settings
 def search(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
-    space: Annotated[str, typer.Option(help="The search space (trainless list spaces).")],
+    place: SearchPlace,
     settings: SearchSettings,
-    space_args: Annotated[str, typer.Option(help="Parameters of the space, such as channels=8,cells=2.")] = "",
-    size: Annotated[str, typer.Option(help="Resize the task's images or volumes, such as 32 or 32x48.")] = "",
-    latency_table: Annotated[
-        str, typer.Option(metavar="TABLE:TASK:METRIC", help="Take the latency (in ms) from a table instead.")
-    ] = "",
-    out: Annotated[Path, typer.Option(help="The run folder; the same command resumes the run in it.")] = Path("run"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the best as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Search a space by a proxy or a ranking, under limits, into a run folder that can be resumed."""
+    """Search a space by a proxy or a ranking, under limits, into a run folder that can be resumed.
+
+    The limits --evaluations and --time are of all sessions of the run together.
+    """
     from trainless.execution.fork_server import prepare
 
-    apart = settings.workers > 1 or settings.timeout or settings.memory_limit
-    if apart and settings.engine == "local" and settings.device == "cpu":
+    apart = settings.workers != 1 or settings.timeout or settings.memory_limit
+    if apart and settings.executor == "local" and settings.device == "cpu":
         prepare("trainless.scoring.measures")  # workers import torch while this process does
     from dataclasses import replace
 
@@ -53,15 +64,14 @@ def search(
     from trainless.tasks import task as open_task
 
     keep_warm()
-    task, opened = open_task(data, **({"size": size} if size else {})), open_space(space, space_args)
-    if latency_table:
-        settings = replace(settings, costs=_table_costs(latency_table, opened))
+    task, out = open_task(data, **({"size": place.size} if place.size else {})), Path(place.out)
+    opened = open_space(place.space, place.space_args)
+    if place.latency_table:
+        settings = replace(settings, costs=_table_costs(place.latency_table, opened))
     for note in () if as_json else task.notes:
         typer.echo(f"note: {note}", err=True)
-    if not as_json and not settings.evaluations and not settings.time:
-        typer.echo(
-            f"note: no --evaluations and no --time: {settings.searcher} goes on until it ends by itself", err=True
-        )
+    if not as_json and settings.unlimited:
+        typer.echo(f"note: no --evaluations and no --time: it ends after {EVALUATIONS:,} evaluations", err=True)
     with Bars() as bars:
         title = f"{settings.searcher} on {task.name}"
         callbacks = _callbacks(bars, title, opened, tell_interrupted)
@@ -88,6 +98,7 @@ def export_study(
 def _callbacks(bars: Bars, title: str, space: Space, interrupted: Callable[[], None]) -> SearchCallbacks:
     """Show how far a search is, the best so far, and how long it will take."""
     from trainless.core.arch import Proposal, is_region
+    from trainless.core.text import counted
     from trainless.scoring.costs import amount
 
     def best(loop: Loop) -> str:
@@ -102,7 +113,9 @@ def _callbacks(bars: Bars, title: str, space: Space, interrupted: Callable[[], N
         bars.show(title, done, budget.evaluations, lambda: best(loop), seconds_left=left)
 
     def tried(name: str, count: int, least: float) -> None:
-        bars.show(title, 0, None, count=f"{count} networks tried for {name}, the least {amount(least, name)}")
+        bars.show(
+            title, 0, None, count=f"{counted(count, 'network')} tried for {name}, the least {amount(least, name)}"
+        )
 
     return SearchCallbacks(measured, interrupted, tried)
 
@@ -123,7 +136,7 @@ def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:
     parts = text.split(":")
     if len(parts) != 3:
         raise InputError(
-            f"--latency-table {text} was given; expected table:task:metric such as nb201:cifar10:edgegpu_latency"
+            f"--latency-table {text} was given; expected table:dataset:metric such as nb201:cifar10:edgegpu_latency"
         )
     table = open_table(parts[0])
     if table.space != space.name:
@@ -164,6 +177,7 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
     from rich.text import Text
 
     from trainless.cli.table import console, number
+    from trainless.core.text import counted
 
     first = found.places[0]
     table = Table(title=f"The best {min(SHOWN, len(found.places))} of {len(found.places)}", title_justify="left")
@@ -174,5 +188,6 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
         table.add_row(str(place.rank), Text(place.text), *values)
     console().print(table)
     why = "the searcher has finished" if found.end == "finished" else "the budget is used up"
-    typer.echo(f"{found.spent.evaluations} evaluations in {found.steps} steps, {found.spent.seconds:.1f} s: {why}.")
+    done, steps = counted(found.spent.evaluations, "evaluation"), counted(found.steps, "step")
+    typer.echo(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")
     typer.echo(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")

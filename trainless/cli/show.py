@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from trainless.cli.options import AsJson, with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
@@ -16,20 +21,26 @@ if TYPE_CHECKING:
 RANDOM = "random"
 
 
+@dataclass(frozen=True)
+class ShowSettings:
+    """What is drawn, and for which inputs it is counted."""
+
+    space: str = common("space")
+    space_args: str = common("space_args")
+    task: str = common("task")
+    shape: str = common("shape")
+    classes: int | None = common("classes")
+    size: str = common("size")
+    seed: int = common("seed")
+    svg: str = setting("", "Draw it into this SVG file.", metavar="FILE")
+    png: str = setting("", "Draw it into this PNG file.", metavar="FILE")
+
+
+@with_settings
 def show(
     arch: Annotated[str, typer.Argument(help="An architecture in the space's own notation, or random.")],
-    space: Annotated[str, typer.Option(help="Its search space (trainless list spaces), or my_file.py:my_space.")],
-    space_args: Annotated[str, typer.Option(help="The space's parameters, such as channels=8,cells=2.")] = "",
-    task: Annotated[str, typer.Option(help="A built-in task, or a file or folder of your data.")] = "",
-    shape: Annotated[
-        str, typer.Option("--input", metavar="CxHxW", help="Without a task: inputs of this shape. [default: 3x32x32]")
-    ] = "",
-    classes: Annotated[int | None, typer.Option(help="Without a task: the number of classes. [default: 10]")] = None,
-    size: Annotated[str, typer.Option(help="Resize a task's images or volumes, such as 32 or 32x48.")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Which random architecture.")] = 0,
-    svg: Annotated[str, typer.Option(metavar="FILE", help="Draw it into this SVG file.")] = "",
-    png: Annotated[str, typer.Option(metavar="FILE", help="Draw it into this PNG file.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON and nothing else.")] = False,
+    settings: ShowSettings,
+    as_json: AsJson = False,
 ) -> None:
     """Draw an architecture and count its parameters, multiply-accumulates and layers."""
     import json
@@ -37,9 +48,10 @@ def show(
     from trainless.report import draw
     from trainless.spaces import open_space
 
-    opened = open_space(space, space_args)
-    chosen = _drawn(opened, seed) if arch == RANDOM else opened.parse(arch)
-    data = _task_for(opened, task, shape, classes, size)
+    svg, png = settings.svg, settings.png
+    opened = open_space(settings.space, settings.space_args)
+    chosen = _drawn(opened, settings.seed) if arch == RANDOM else opened.parse(arch)
+    data = _task_for(opened, settings.task, settings.shape, settings.classes, settings.size)
     numbers = measured(opened, chosen, data)
     if svg:
         _writable(svg).write_text(draw.svg(opened, chosen, data), encoding="utf-8")

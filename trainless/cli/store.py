@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from trainless.cli.options import AsJson, with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
     from trainless.store import Count, RunEntry, Selection, SqlStore
@@ -12,8 +17,6 @@ if TYPE_CHECKING:
 store = typer.Typer(help="List, export, merge and clean up stores of scores.", no_args_is_help=True)
 
 Place = Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…; the default store if left out.")]
-Space = Annotated[str, typer.Option(help="Of this space alone, such as nb201.")]
-Task = Annotated[str, typer.Option(help="Of this task's fingerprint alone.")]
 
 
 def _kept_as(proxy: str) -> str:
@@ -25,7 +28,13 @@ def _kept_as(proxy: str) -> str:
     return canonical(proxy)
 
 
-Proxy = Annotated[str, typer.Option(help="Of this proxy alone.", callback=_kept_as)]
+@dataclass(frozen=True)
+class WhichScores:
+    """The scores that are meant: those that all given options describe."""
+
+    space: str = common("space", "", shown="all")
+    fingerprint: str = setting("", "The fingerprint of the task, as store list shows it.", shown="all")
+    proxy: str = common("proxy", "", shown="all", read=_kept_as)
 
 
 @store.callback()
@@ -33,13 +42,12 @@ def _stores() -> None:
     """List, export, merge and clean up stores of scores."""
 
 
-@store.command("list")
+@store.command("list", short_help="Count the scores and name the runs.")
+@with_settings
 def listing(
+    which: WhichScores,
     place: Place = "",
-    space: Space = "",
-    task: Task = "",
-    proxy: Proxy = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count the scores by space, task, proxy and setting, and name the runs."""
     import json
@@ -47,7 +55,7 @@ def listing(
     from trainless.store import Selection
 
     with _there(place) as opened:
-        counts, runs = opened.counts(Selection(space, task, proxy)), opened.runs.all()
+        counts, runs = opened.counts(Selection(which.space, which.fingerprint, which.proxy)), opened.runs.all()
     if as_json:
         held = [{"name": run.name, "lines": run.lines, "changed": run.changed, "state": _state(run)} for run in runs]
         typer.echo(json.dumps({"scores": [count._asdict() for count in counts], "runs": held}, indent=2))
@@ -56,23 +64,23 @@ def listing(
 
 
 @store.command("export")
+@with_settings
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Ends in .csv or .parquet.")],
+    which: WhichScores,
     place: Place = "",
-    space: Space = "",
-    task: Task = "",
-    proxy: Proxy = "",
 ) -> None:
     """Write every score as a row of a CSV or Parquet file."""
+    from trainless.core.text import counted
     from trainless.store import Selection
     from trainless.store.sql import export as write
 
     with _there(place) as opened:
-        rows = write(opened.rows(Selection(space, task, proxy)), file)
-    typer.echo(f"{rows} scores are in {file}")
+        rows = write(opened.rows(Selection(which.space, which.fingerprint, which.proxy)), file)
+    typer.echo(f"{counted(rows, 'score')} {'is' if rows == 1 else 'are'} in {file}")
 
 
-@store.command("merge")
+@store.command("merge", short_help="Copy the scores of one store into another.")
 def merge(
     source: Annotated[str, typer.Argument(metavar="FROM", help="A file or postgresql://…; it stays as it is.")],
     target: Annotated[str, typer.Argument(metavar="INTO", help="A file or postgresql://…; made if it is not there.")],
@@ -91,13 +99,12 @@ def merge(
         typer.echo(f"{added} of {seen} scores of {old.shown} were new to {new.shown}")
 
 
-@store.command("gc")
+@store.command("gc", short_help="Remove the scores that the options describe.")
+@with_settings
 def collect(
+    which: WhichScores,
     place: Place = "",
     failures: Annotated[bool, typer.Option("--failures", help="Failures alone, so that they are tried again.")] = False,
-    space: Space = "",
-    task: Task = "",
-    proxy: Proxy = "",
     version: Annotated[int | None, typer.Option(min=0, help="Of this version of --proxy alone.")] = None,
     older_than: Annotated[str, typer.Option(metavar="TIME", help="Kept longer ago than this: 90s, 12h, 30d.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many, and remove nothing.")] = False,
@@ -106,21 +113,23 @@ def collect(
     import time
 
     from trainless.core.errors import InputError
+    from trainless.core.text import counted
     from trainless.core.units import seconds_of
     from trainless.store import Selection
 
-    if not (failures or space or task or proxy or older_than):
+    if not (failures or which != WhichScores() or older_than):
         raise InputError(
-            "nothing to remove was named; expected --failures, --space, --task, --proxy (with --version) or"
+            "nothing to remove was named; expected --failures, --space, --fingerprint, --proxy (with --version) or"
             " --older-than"
         )
-    if version is not None and not proxy:
+    if version is not None and not which.proxy:
         raise InputError(f"--version {version} was given without a proxy; expected --proxy too")
     before = time.time() - (seconds_of(older_than) or 0.0) if older_than else None
-    chosen = Selection(space, task, proxy, version, failures, before)
+    chosen = Selection(which.space, which.fingerprint, which.proxy, version, failures, before)
     with _there(place) as opened:
         number = _total(opened, chosen) if dry_run else opened.drop(chosen)
-    typer.echo(f"{number} scores {'would be' if dry_run else 'were'} removed from {opened.shown}")
+    happened = "would be" if dry_run else "was" if number == 1 else "were"
+    typer.echo(f"{counted(number, 'score')} {happened} removed from {opened.shown}")
 
 
 def _there(place: str) -> SqlStore:
@@ -157,10 +166,10 @@ def _print(counts: list[Count], runs: list[RunEntry], shown: str) -> None:
     merged: dict[tuple[str, str, str, str], list[Count]] = {}
     for count in counts:
         merged.setdefault((count.space, count.task, f"{count.proxy} v{count.version}", count.setting), []).append(count)
-    for (space, task, proxy, setting), parts in merged.items():
+    for (space, task, proxy, how), parts in merged.items():
         seeds = ",".join(str(part.seed) for part in parts[:8]) + ("…" if len(parts) > 8 else "")
         numbers = (sum(part.scores for part in parts), sum(part.failures for part in parts))
-        table.add_row(*map(Text, (space, task[:12], proxy, setting, seeds)), *map(str, numbers))
+        table.add_row(*map(Text, (space, task[:12], proxy, how, seeds)), *map(str, numbers))
     console().print(table)
     if runs:
         typer.echo("runs: " + ", ".join(f"{run.name} ({run.lines} lines, {_state(run)})" for run in runs))

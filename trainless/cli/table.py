@@ -72,7 +72,7 @@ def show(rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) ->
     if as_csv:
         columns = [name for name in ScoreRow.__dataclass_fields__ if name not in ("seeds", "values")]
         cells = ([*(asdict(row)[name] for name in columns), " ".join(map(str, row.seeds))] for row in rows)
-        _write_csv([*columns, "seeds"], cells, as_csv)
+        write_csv([*columns, "seeds"], cells, as_csv)
     if as_json:
         _print_json(rows)
     elif as_csv != "-":
@@ -184,7 +184,7 @@ def show_order(found: RankedOrder, rows: Sequence[ScoreRow], title: str, *, as_j
             [place.rank, place.candidate, place.value, *(place.values[proxy] for proxy in found.higher_is_better)]
             for place in found.places
         )
-        _write_csv(["rank", "candidate", found.ranking, *found.higher_is_better], cells, as_csv)
+        write_csv(["rank", "candidate", found.ranking, *found.higher_is_better], cells, as_csv)
     if as_json:
         order = {"ranking": found.ranking, "silenced": found.silenced}
         _print_json({**order, "ranked": found.places, "notes": found.notes, "scores": rows})
@@ -239,18 +239,23 @@ def _print_json(value: object) -> None:
     typer.echo(json.dumps(strict(value), indent=2, allow_nan=False))
 
 
-def _write_csv(header: Sequence[str], rows: Iterable[Sequence[object]], path: str) -> None:
+def write_csv(header: Sequence[str], rows: Iterable[Iterable[object]], path: str) -> None:
     """Write rows to the file of ``--csv``, or print them where the path is ``-``; NaN is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
         writer.writerow(["" if isinstance(each, float) and not math.isfinite(each) else each for each in row])
+    put_csv(text.getvalue(), path)
+
+
+def put_csv(text: str, path: str) -> None:
+    """Write text to the file of ``--csv``, or print it where the path is ``-``."""
     if path == "-":
-        typer.echo(text.getvalue(), nl=False)
+        typer.echo(text, nl=False)
         return
     try:
-        Path(path).write_text(text.getvalue())
+        Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"--csv {path} cannot be written ({error.strerror}): give another file") from error
 
@@ -273,21 +278,20 @@ def number(value: float, digits: int = 6) -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def show_sheets(sheets: Sequence[Sheet], *, as_json: bool, as_markdown: bool, as_csv: bool) -> None:
-    """Print sheets in the one form that was asked for; a table for people where none was."""
+def show_sheets(sheets: Sequence[Sheet], *, as_json: bool = False, as_markdown: bool = False, as_csv: str = "") -> None:
+    """Print sheets in the one form that was asked for, a table for people where none was; CSV may go to a file."""
     from trainless.bench.sheet import joined, without_repeats
 
-    if as_json + as_markdown + as_csv > 1:
-        raise InputError("more than one of --json, --markdown and --csv was given; expected one of them")
+    if as_json + as_markdown + (as_csv == "-") > 1:
+        raise InputError("more than one of --json, --markdown and --csv - was given; expected one of them")
+    if as_csv:
+        put_csv("".join(sheet.csv() for sheet in sheets), as_csv)
     if as_json:
         texts = [sheet.json() for sheet in sheets]
         typer.echo(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     elif as_markdown:
         typer.echo(joined(sheets))
-    elif as_csv:
-        for sheet in sheets:
-            typer.echo(sheet.csv(), nl=False)
-    else:
+    elif as_csv != "-":
         for sheet in without_repeats(sheets):
             _terminal(sheet)
 

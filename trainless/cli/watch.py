@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from trainless.cli.options import with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,11 +24,25 @@ FAILURES, BEST, COLUMNS = 5, 5, 5
 STYLES = {"running": "cyan", "finished": "green", "ended": "yellow", "stopped": "red"}
 
 
+@dataclass(frozen=True)
+class ReportSettings:
+    """Where a run is."""
+
+    store: str = common("store", "", shown="none: it is a folder", read=lambda text: "" if text == "none" else text)
+
+
+@dataclass(frozen=True)
+class WatchSettings(ReportSettings):
+    """Where a run is, and how it is looked at."""
+
+    every: float = setting(1.0, "Seconds between two looks.", least=0.1)
+    once: bool = setting(False, "Show it once and leave.")
+
+
+@with_settings
 def watch(
     run: Annotated[str, typer.Argument(help="The folder of a search, a sweep or a design; with --store a run's name.")],
-    once: Annotated[bool, typer.Option("--once", help="Show it once and leave.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
-    store: Annotated[str, typer.Option(metavar="PLACE", help="The run lives in this store: postgresql://…")] = "",
+    settings: WatchSettings,
 ) -> None:
     """Show a live run: progress, pace, the best so far, the last failures, the time left; ends when the run ends."""
     import time
@@ -34,15 +53,15 @@ def watch(
     from trainless.core.text import undamaged
     from trainless.runs.reader import catch_up
 
-    with undamaged(run, "look at its folder"), _reader(run, store) as reader:
+    with undamaged(run, "look at its folder"), _reader(run, settings.store) as reader:
         catch_up(reader)
         console = Console()
-        if once or reader.progress().state != "running":
+        if settings.once or reader.progress().state != "running":
             console.print(frame(reader, run))
             return
         with suppress(KeyboardInterrupt), Live(frame(reader, run), console=console, auto_refresh=False) as live:
             while reader.progress().state == "running":
-                time.sleep(every)
+                time.sleep(settings.every)
                 catch_up(reader)
                 live.update(frame(reader, run), refresh=True)
 
@@ -166,17 +185,21 @@ def ui(
             serve(OpenRuns(listed), host).run(sockets=[socket])
 
 
+@with_settings
 def report(
     run: Annotated[Path, typer.Argument(help="The run folder of trainless design or trainless search.")],
-    store: Annotated[str, typer.Option(metavar="PLACE", help="Take a search from this store, as far as it is.")] = "",
+    settings: ReportSettings,
 ) -> None:
-    """Make the report of a run again, as one self-contained HTML file in its folder."""
+    """Make the report of a run again, as one self-contained HTML file in its folder.
+
+    With --store a search is taken from there, as far as it is.
+    """
     from trainless.report.report import write_report
 
-    if store:
+    if settings.store:
         from trainless.runs.folder import Shared
         from trainless.store import store_at
 
-        with store_at(store) as opened:
+        with store_at(settings.store) as opened:
             Shared(opened, run.resolve().name, run).copy()
     typer.echo(f"The report is in {write_report(run)}.")

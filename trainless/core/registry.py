@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar, cast
 
@@ -87,8 +87,8 @@ class Registry(Generic[T]):
 
     def _unknown(self, name: str) -> str:
         plain = name if self._variant is None else name.partition("/")[0]
-        near = difflib.get_close_matches(plain, self._entries, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ";"
+        near = near_names(plain, self._entries)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         return f"no {self.kind} is called {name!r}{hint} (trainless list {self.plural})"
 
     def _load_external(self) -> None:
@@ -97,6 +97,18 @@ class Registry(Generic[T]):
         self._external_loaded = True
         for point in entry_points(group=f"trainless.{self.plural}"):
             self.add(point.name, point.value)
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that may be meant, the likeliest first; those of the same letters come before all others.
+
+    Example:
+        >>> near_names("spin", ["spline", "snip", "params", "synflow"])
+        ['snip', 'spline']
+    """
+    names = list(known)
+    same = [each for each in names if sorted(each.lower()) == sorted(name.lower())]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(name, names, n=3, cutoff=0.5)]))[:3]
 
 
 def registered(plural: str) -> Registry[Any]:

@@ -29,6 +29,7 @@ class Option:
     metavar: str = ""
     least: float | None = None
     read: Callable[[Any], Any] | None = None
+    shown: str = ""
 
 
 def setting(
@@ -40,8 +41,11 @@ def setting(
     metavar: str = "",
     least: float | None = None,
     read: Callable[[Any], Any] | None = None,
+    shown: str = "",
 ) -> Any:
     """A field of a settings class that is an option of its command, too.
+
+    An option that several commands have is defined once, in :mod:`trainless.core.vocabulary`.
 
     Args:
         default: The default; where it is None, ``kind`` says what is read from the command line (text by default).
@@ -51,6 +55,7 @@ def setting(
         metavar: What stands for the value in the help.
         least: The least number.
         read: Makes the field's value of the text on the command line, such as ``"a,b"`` into a tuple.
+        shown: The default in words, where the value itself says too little.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def setting(
         Some(seed=0, names=('a', 'b'))
     """
     found = kind or (str if default is None else type(default))
-    option = Option("", default, help, found, flag, metavar, least, read)
+    option = Option("", default, help, found, flag, metavar, least, read, shown)
     if isinstance(default, (dict, list, set)):
         return dataclasses.field(default_factory=default.copy, metadata={_OPTION: option})
     return dataclasses.field(default=default, metadata={_OPTION: option})

@@ -40,6 +40,16 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {message(error)}".removesuffix(": ")[:400]
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number of things in words; ``several`` is the plural where it is not made by an s.
+
+    Example:
+        >>> counted(1, "network"), counted(2_000, "network"), counted(0, "process", "processes")
+        ('1 network', '2,000 networks', '0 processes')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 DAMAGE = (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, MemoryError)
 
 

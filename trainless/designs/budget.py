@@ -22,7 +22,7 @@ from trainless.core.errors import InputError
 from trainless.core.seeds import one_thread
 from trainless.core.task import Part, Task
 from trainless.designs.settings import DesignSettings
-from trainless.execution.engine import perform
+from trainless.execution.executor import perform
 from trainless.learn.batches import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe

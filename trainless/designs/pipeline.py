@@ -52,7 +52,6 @@ from trainless.tasks import task as named_task
 TIMED = 3  # architectures that are timed after the searches
 OVERTIME = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
 SEEDS, BASELINE_SEEDS = 10_000, 5_000
-DEFAULTS = DesignSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ def design(
     seed: int | None = None,
     workers: int | None = None,
     device: str | None = None,
-    settings: DesignSettings = DEFAULTS,
+    settings: DesignSettings | None = None,
     started: float | None = None,
     report: bool = True,
     progress: Progress = lambda stage, done, total, detail: None,
@@ -98,8 +97,8 @@ def design(
             of the settings' where they are given.
         time: Wall time in seconds, or text such as ``"30m"``.
         seed: The seed of everything.
-        workers: Processes on a CPU, one thread each.
-        device: Where to score and train.
+        workers: Processes on a CPU, one thread each; 0 for one per core.
+        device: Where to score and train; ``auto`` is a GPU where there is one.
         settings: Everything else, and what each means: :class:`~trainless.designs.settings.DesignSettings`.
         started: When the time budget began by ``time.monotonic()``; now by default.
         report: Whether to make ``report.html``.
@@ -109,7 +108,8 @@ def design(
         InputError: The data do not allow an ensemble, or the folder holds another run.
     """
     began = clock.monotonic() if started is None else started
-    asked = changed(settings, preset=preset, time=time, seed=seed, workers=workers, device=device).resolved()
+    given = {"preset": preset, "time": time, "seed": seed, "workers": workers, "device": device}
+    asked = changed(settings or DesignSettings(), **given).resolved().placed()
     task = load(data)
     run = DesignRun(Path(out), task, asked, look(task, asked), began, progress)
     with locked(run.folder):

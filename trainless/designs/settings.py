@@ -14,6 +14,7 @@ from trainless.core.parameters import parse_arguments
 from trainless.core.registry import Registry
 from trainless.core.settings import setting
 from trainless.core.units import budget_of
+from trainless.core.vocabulary import common
 from trainless.learn.reading import ReadingSettings
 from trainless.runs.settings import ExecutionSettings, LimitSettings
 
@@ -58,23 +59,14 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     """
 
     preset: str = setting("fast", "How much is done: fast, thorough, or teacup for the paper's numbers.")
-    time: float | str | None = setting(None, "The wall time of everything, such as 30m; numbers are planned to fit.")
-    space: str = setting("nb201", "The search space (trainless list spaces).")
-    space_args: Mapping[str, Any] = setting(
-        {}, "The parameters of the space; by default the width that fits.", kind=str, read=parse_arguments
+    time: float | str | None = common("time")
+    space: str = common("space")
+    space_args: Mapping[str, Any] = common(
+        "space_args", {}, shown="the width that fits the data and the preset", read=parse_arguments
     )
-    ranking: str = setting(
-        None, "What the searches go by (trainless list rankings); trainless by default, teacup with its preset."
-    )
-    init: str = setting(
-        None, "The weights: own are PyTorch's; kaiming; paper is each proxy's published setting, the default of teacup."
-    )
-    evaluations: int = setting(
-        None,
-        "The most candidates of each search. Pruning takes a fixed number (57 on nb201), or is left out.",
-        kind=int,
-        least=LEAST["evaluations"],
-    )
+    ranking: str = common("ranking", None, shown="the preset's")
+    init: str = common("init", None, shown="own; paper with --ranking teacup")
+    evaluations: int = common("evaluations", None, shown="the preset's")
     members: int = setting(None, "The members of the ensemble.", kind=int, least=LEAST["members"])
     epochs: int = setting(None, "The most epochs of a training.", kind=int, least=LEAST["epochs"])
     baseline: int = setting(
@@ -84,7 +76,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     coverage: float = setting(0.9, "The share of prediction sets or intervals that hold the truth.")
     by_class: bool = setting(False, "Keep the coverage for every class.")
     accuracy: float = setting(0.95, "The accuracy that is promised on what is not referred to a person.")
-    seed: int = setting(0, "The seed of everything.", least=0)
+    seed: int = common("seed")
     searches: int = _PRESETS
     methods: tuple[str, ...] = _PRESETS
     searcher_args: Mapping[str, Mapping[str, Any]] = _PRESETS

@@ -19,7 +19,7 @@ from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.designs.holdout import in_own_unit, scale_of, standardised
 from trainless.designs.settings import DesignSettings
-from trainless.execution.engine import Executor, InProcess, Job, executor_for
+from trainless.execution.executor import Executor, InProcess, Job, executor_for
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.loop import train
 from trainless.learn.members import MEMBER, Member, finish_member, member_folder, read_document, save_member

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainless.core.processes import kill_group
 from trainless.execution import fork_server, limits
-from trainless.execution.engine import Job, P, R
+from trainless.execution.executor import Job, P, R
 from trainless.execution.pool import Pool, Worker
 from trainless.execution.worker import WorkerOutput, cores, pack, serve
 
@@ -61,15 +61,17 @@ class Processes(Pool[Process[P], P, R]):
     they print is passed on line by line. On a GPU they share it by NVIDIA's multi-process service where that is there.
     """
 
+    limits_memory = True
+
     def _open(self, resources: ExitStack) -> Sequence[int | None]:
-        engine = self._engine
+        execution = self._execution
         self._packed = pack(self._work)
-        self._context = fork_server.context(engine.gpu, type(self._work).__module__)
-        self.shared = resources.enter_context(fork_server.shared_gpu(engine.gpu and engine.workers > 1))
-        if engine.gpu:
+        self._context = fork_server.context(execution.gpu, type(self._work).__module__)
+        self.shared = resources.enter_context(fork_server.shared_gpu(execution.gpu and execution.workers > 1))
+        if execution.gpu:
             resources.enter_context(fork_server.environment(GPU_MEMORY))
         self._output = resources.enter_context(closing(WorkerOutput()))
-        return [None] * engine.workers if engine.gpu else cores(engine.workers)
+        return [None] * execution.workers if execution.gpu else cores(execution.workers)
 
     @property
     def pids(self) -> list[int]:
@@ -77,7 +79,7 @@ class Processes(Pool[Process[P], P, R]):
 
     def _start(self, place: int | None) -> Process[P]:
         def start(pipe: Connection) -> BaseProcess:
-            confined = None if self._engine.gpu else self._engine.memory
+            confined = None if self._execution.gpu else self._execution.memory
             arguments = (pipe, self._output.entry, self._packed, place, confined, dict(os.environ))
             process = self._context.Process(target=serve, args=arguments, daemon=True)
             with fork_server.undisturbed():
@@ -89,7 +91,7 @@ class Processes(Pool[Process[P], P, R]):
     def _look(self, until: float | None) -> None:
         watched: dict[Any, Process[P]] = {worker.process.sentinel: worker for worker in self._workers}
         watched |= {worker.pipe: worker for worker in self._workers if not worker.cut}
-        weighed = self._engine.memory is not None and bool(self._busy)
+        weighed = self._execution.memory is not None and bool(self._busy)
         often = WATCH_SECONDS if weighed else FAREWELL_SECONDS if len(watched) < 2 * self.slots else None
         ready = multiprocessing.connection.wait(list(watched), self._patience(until, often))
         for worker in dict.fromkeys(watched[each] for each in ready):
@@ -119,7 +121,7 @@ class Processes(Pool[Process[P], P, R]):
 
     def _end_oversized(self) -> None:
         """Replace the workers whose jobs take too much memory."""
-        memory = self._engine.memory
+        memory = self._execution.memory
         for worker in self._busy if memory is not None else []:
             if not worker.answered and limits.in_use(worker.process.pid or 0) > (memory or 0):
                 self._replace(worker, limits.words(memory or 0), attempts=1)

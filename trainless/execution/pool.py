@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trainless.core.errors import InputError
-from trainless.execution.engine import Engine, Job, P, R, Work
+from trainless.execution.executor import Execution, Job, P, R, Work
 
 log = logging.getLogger("trainless.execution")
 ATTEMPTS = 2  # how often a job may end its worker before it is given up
@@ -70,20 +70,24 @@ class Pool(ABC, Generic[W, P, R]):
 
     Args:
         work: What they do; it is pickled, with the user's files that were named.
-        engine: How many there are, and their limits.
+        execution: How many there are, and their limits.
 
     Attributes:
-        takes_address: Whether an engine may say where they are.
+        takes_address: Whether an address may say where they are.
+        limits_time: Whether ``Worker.end`` really ends a job that takes too long.
+        limits_memory: Whether a job that takes too much memory fails; a limit is refused where it is not so.
         hint: What to do where they cannot start.
         shared: Whether they share a GPU by NVIDIA's multi-process service.
     """
 
     takes_address: ClassVar[bool] = False
+    limits_time: ClassVar[bool] = True
+    limits_memory: ClassVar[bool] = False
     hint: ClassVar[str] = "use workers=1 to see why"
     shared = False
 
-    def __init__(self, work: Work[P, R], engine: Engine) -> None:
-        self._work, self._engine = work, engine
+    def __init__(self, work: Work[P, R], execution: Execution) -> None:
+        self._work, self._execution = work, execution
         self._workers: list[W] = []
         self._done: deque[tuple[Job[P], R]] = deque()
         self._attempts: Counter[int] = Counter()
@@ -197,8 +201,8 @@ class Pool(ABC, Generic[W, P, R]):
         now = time.monotonic()
         times = [] if until is None else [until]
         times += [] if most is None else [now + most]
-        if self._engine.timeout is not None:
-            times += [worker.since + self._engine.timeout for worker in self._busy]
+        if self._execution.timeout is not None:
+            times += [worker.since + self._execution.timeout for worker in self._busy]
         return max(0.0, min(times) - now) if times else None
 
     def _answered(self, worker: W) -> bool:
@@ -207,7 +211,7 @@ class Pool(ABC, Generic[W, P, R]):
 
     def _end_overdue(self) -> None:
         """Replace the workers whose jobs take too long, but for those that have just answered."""
-        timeout = self._engine.timeout
+        timeout = self._execution.timeout
         for worker in self._busy if timeout is not None else []:
             if time.monotonic() - worker.since >= (timeout or 0.0) and not self._answered(worker):
                 self._replace(worker, f"it took longer than {timeout:g} s", attempts=1)

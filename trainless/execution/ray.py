@@ -22,7 +22,7 @@ from typing import Any
 
 from trainless.core.errors import InputError
 from trainless.core.text import one_line
-from trainless.execution.engine import Job, P, R
+from trainless.execution.executor import Job, P, R
 from trainless.execution.pool import Pool, Worker
 from trainless.execution.worker import Performer, pack
 
@@ -50,9 +50,12 @@ class Cluster(Pool[Actor[P], P, R]):
     """Workers on a Ray cluster; see the module's text."""
 
     takes_address = True
-    hint = "use --engine local to see why"
+    limits_memory = True
+    hint = "use --executor local to see why"
 
     def _open(self, resources: ExitStack) -> Sequence[int | None]:
+        if self._execution.gpu and self._execution.memory is not None:
+            raise InputError("a memory limit and a GPU were given, which ray cannot keep: leave one of them out")
         self._ray = _ray()
         packed = pack(self._work, self._ray.cloudpickle.dumps)
         if not self._ray.is_initialized():
@@ -60,25 +63,25 @@ class Cluster(Pool[Actor[P], P, R]):
             resources.callback(self._ray.shutdown)
         self._options = self._shares()
         self._packed = self._ray.put(packed)
-        return [None] * self._engine.workers
+        return [None] * self._execution.workers
 
     def _connect(self) -> None:
-        engine = self._engine
+        execution = self._execution
         where: dict[str, Any] = {
-            "num_cpus": engine.workers,
+            "num_cpus": execution.workers,
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",  # nobody else's
         }
-        if engine.address:
-            require_answer(engine.address)
-            where = {"address": engine.address, "runtime_env": {"py_modules": [str(PACKAGE)]}}
+        if execution.address:
+            require_answer(execution.address)
+            where = {"address": execution.address, "runtime_env": {"py_modules": [str(PACKAGE)]}}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._ray.init(**where, log_to_driver=False, logging_level=logging.ERROR, namespace="trainless")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(
-                f"the Ray cluster {engine.address or 'on this machine'} cannot be reached ({one_line(error)}): check"
+                f"the Ray cluster {execution.address or 'on this machine'} cannot be reached ({one_line(error)}): check"
                 " --address, or leave it out to start one here"
             ) from error
 
@@ -86,19 +89,18 @@ class Cluster(Pool[Actor[P], P, R]):
         """The resources that Ray gives each worker."""
         options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
         there = self._ray.cluster_resources()
-        if self._engine.gpu:
+        if self._execution.gpu:
             gpus = there.get("GPU", 0.0)
             if not gpus:
                 raise InputError("device 'cuda' was asked for, but the Ray cluster has no GPU: use --device cpu")
-            options["num_gpus"] = _share(gpus, self._engine.workers)
-        if there.get("CPU", 0.0) < self._engine.workers:
-            options["num_cpus"] = _share(there.get("CPU", 0.0) or 1.0, self._engine.workers)
+            options["num_gpus"] = _share(gpus, self._execution.workers)
+        if there.get("CPU", 0.0) < self._execution.workers:
+            options["num_cpus"] = _share(there.get("CPU", 0.0) or 1.0, self._execution.workers)
         return options
 
     def _start(self, place: int | None) -> Actor[P]:
-        confined = None if self._engine.gpu else self._engine.memory
         remote = self._ray.remote(Performer).options(**self._options)
-        return Actor(remote.remote(self._packed, confined), self._ray.kill)
+        return Actor(remote.remote(self._packed, self._execution.memory), self._ray.kill)
 
     def _look(self, until: float | None) -> None:
         waiting = {worker.calls[0]: worker for worker in self._workers if worker.calls}
@@ -146,7 +148,7 @@ def _reason(error: Exception) -> str:
 
 def _ray() -> Any:
     if importlib.util.find_spec("ray") is None:
-        raise InputError("--engine ray needs Ray: pip install 'trainless[ray]'")
+        raise InputError("--executor ray needs Ray: pip install 'trainless[ray]'")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would send figures about this machine away
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # it would write about lost workers among our own output
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")  # what a job started ends with its worker

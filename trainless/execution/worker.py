@@ -23,7 +23,7 @@ import torch
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import one_line, printable
 from trainless.core.user_files import load_text, loaded_files
-from trainless.execution.engine import Job, Work, guarded
+from trainless.execution.executor import Job, Work, guarded
 from trainless.execution.fork_server import ONE_THREAD, deaf_to_interrupts, follow_parent
 from trainless.execution.limits import confine, keep_warm
 from trainless.execution.pool import Reply

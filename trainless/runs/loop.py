@@ -25,7 +25,7 @@ import numpy as np
 from trainless.core.arch import Arch, Candidate, Proposal
 from trainless.core.errors import InputError
 from trainless.core.types import Json
-from trainless.execution.engine import Executor, Job
+from trainless.execution.executor import Executor, Job
 from trainless.runs.signals import Signal
 from trainless.scoring.measures import Outcome
 from trainless.searchers.searcher import Searcher, Told

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError, UnknownName
-from trainless.core.files import replacing, write_atomic
+from trainless.core.files import replacing
 from trainless.core.scores import MACHINE, Record
 from trainless.core.text import undamaged
 from trainless.core.types import AnyFloats, Floats
@@ -99,15 +99,15 @@ class ScoreFile:
                 environment=np.array(json.dumps(self.environment)),
             )
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one row per arch and seed, one column per proxy; what is not there is empty."""
+    def to_csv(self) -> str:
+        """One row per arch and seed, one column per proxy; what is not there is empty."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["arch_str", "seed", *self.proxies])
         for arch, rows in zip(self.archs, self.values, strict=True):
             for seed, values in zip(self.seeds, rows.T.tolist(), strict=True):
                 writer.writerow([arch, seed, *(repr(value) if math.isfinite(value) else "" for value in values)])
-        write_atomic(Path(path), text.getvalue())
+        return text.getvalue()
 
 
 def _narrowed(values: AnyFloats) -> AnyFloats:

@@ -17,7 +17,7 @@ from trainless.core.processes import one_interrupt
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import undamaged
-from trainless.execution.engine import Job, executor_for
+from trainless.execution.executor import Job, executor_for
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.runs.folder import (
@@ -45,7 +45,6 @@ from trainless.spaces.protocol import Space
 from trainless.store import SqliteStore, StoreError, merge, store_at
 
 AHEAD = 4  # single proposals under way per worker
-DEFAULTS, SILENT = SearchSettings(), SearchCallbacks()
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def search(
     seed: int | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
-    settings: SearchSettings = DEFAULTS,
-    callbacks: SearchCallbacks = SILENT,
+    settings: SearchSettings | None = None,
+    callbacks: SearchCallbacks | None = None,
 ) -> Found:
     """Search a space without training.
 
@@ -97,11 +96,12 @@ def search(
         searcher: As in the settings; this and the following take the place of the settings' where they are given.
         proxies: What to score.
         ranking: A ranking over everything seen as the signal.
-        evaluations: How many candidates to tell.
+        evaluations: The most candidates to evaluate; 1,000 where there is no limit at all, here or in the settings.
         time: Wall time in seconds, or text such as ``"10m"``.
         seed: The seed of the searcher and of the scores.
         out: The run folder; None keeps nothing.
-        workers: Processes; 1 works in this one. Each uses one thread, so that scores do not depend on their number.
+        workers: Processes, 0 for one per core; 1 works in this one. Each uses one thread, so that scores do not depend
+            on their number.
         settings: Everything else, and what each means: :class:`~trainless.runs.settings.SearchSettings`.
         callbacks: What is called while the search goes on.
 
@@ -115,8 +115,9 @@ def search(
         (5, 1)
     """
     given = {"searcher": searcher, "proxies": proxies, "ranking": ranking, "workers": workers}
-    asked = changed(settings, evaluations=evaluations, time=time, seed=seed, **given)
-    setup, budget, engine = open_search(task, space, asked), asked.budget, asked.execution
+    asked = changed(settings or SearchSettings(), evaluations=evaluations, time=time, seed=seed, **given).placed()
+    callbacks = callbacks or SearchCallbacks()
+    setup, budget, execution = open_search(task, space, asked), asked.budget, asked.execution
     with ExitStack() as stack:
         path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(store_at(asked.store)) if asked.store else None
@@ -157,7 +158,7 @@ def search(
             return places
 
         stopping = stack.enter_context(one_interrupt(callbacks.interrupted))
-        executor = executor_for(measure, engine)
+        executor = executor_for(measure, execution)
         (path / ENDING).unlink(missing_ok=True)
         try:
             with Writer(path / TRAJECTORY, loop, *([shared.write] if shared else [])) as writer:

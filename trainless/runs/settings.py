@@ -6,18 +6,20 @@ Nothing heavy is imported here: the command line reads these classes to print it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from trainless.core.errors import InputError
+from trainless.core.machine import device_named, worker_count
 from trainless.core.parameters import parse_arguments
 from trainless.core.settings import setting
 from trainless.core.units import quantity, seconds_of
+from trainless.core.vocabulary import LAST_SEED, common
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
-    from trainless.execution.engine import Engine
+    from trainless.execution.executor import Execution
     from trainless.proxies.proxy import Proxy
     from trainless.rankings import Ranking
     from trainless.runs.loop import Loop
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Watch: TypeAlias = "Callable[[Loop, Budget], None]"
 COSTS = ("params", "flops", "layers", "memory", "latency")
+EVALUATIONS = 1000  # of a search that was given no limit at all
 
 
 def _or_none(number: int) -> int | None:
@@ -74,25 +77,27 @@ class LimitSettings:
 class ExecutionSettings:
     """The machine that scores networks; none of this changes a score, but for the device."""
 
-    device: str = setting("cpu", "The device of the networks: cpu, cuda or cuda:1.")
-    workers: int = setting(1, "The number of worker processes, each with one thread.", least=1)
+    device: str = common("device")
+    workers: int = common("workers")
     timeout: float | str | None = setting(None, "The longest time that one candidate may take, such as 60s.")
     memory_limit: float | str | None = setting(None, "The most memory of one worker, such as 4g.", metavar="SIZE")
-    engine: str = setting("local", "Where the workers are: local is this machine (trainless list executors).")
+    executor: str = setting("local", "Where the workers are: local is this machine (trainless list executors).")
     address: str = setting("", "The address of a Ray cluster; one is started here without it.")
-    store: str = setting(
-        "",
-        "A file or postgresql://… in which scores and runs are shared; none shares nothing.",
-        metavar="PLACE",
-        read=lambda text: "" if text == "none" else text,
-    )
+    store: str = common("store", "", shown="a file in the run folder", read=lambda text: "" if text == "none" else text)
+
+    def placed(self) -> Self:
+        """The same on this machine: the device that ``auto`` means, and the number of workers that 0 means."""
+        device = device_named(self.device)
+        return replace(self, device=device, workers=worker_count(self.workers, device))
 
     @property
-    def execution(self) -> Engine:
-        from trainless.execution.engine import Engine
+    def execution(self) -> Execution:
+        from trainless.execution.executor import Execution
 
-        memory = None if self.memory_limit is None else int(quantity(self.memory_limit, "memory"))
-        return Engine(self.engine, self.workers, seconds_of(self.timeout), memory, self.device, self.address)
+        here, memory = self.placed(), None
+        if self.memory_limit is not None:
+            memory = int(quantity(self.memory_limit, "memory"))
+        return Execution(self.executor, here.workers, seconds_of(self.timeout), memory, here.device, self.address)
 
 
 @dataclass(frozen=True)
@@ -109,36 +114,30 @@ class SearchSettings(LimitSettings, ExecutionSettings):
         searcher: May be whatever makes a searcher from a space, ``seed`` and ``feasible``.
         measure: Anything else than proxies that measures a proposal, such as real training or a table.
         costs: Costs of your own by name, such as a table's latency or energy.
+        evaluations: 1,000 where no limit is given at all: no evaluations, no time and no simulated time.
         simulated: The most seconds that a table says training takes.
         ahead: With four proposals for each worker hardly one waits for a slow neighbour's candidate to be told first.
         name: What the run is called in its store; the folder's name by default.
     """
 
-    searcher: str | Callable[..., Searcher] = setting("evolution", "The search method (trainless list searchers).")
-    searcher_args: Mapping[str, Any] = setting(
-        {},
-        "Parameters of the search method, such as population=64,tournament=8.",
-        kind=str,
-        read=lambda text: parse_arguments(text, "--searcher-args", "population=64,tournament=8"),
+    searcher: str | Callable[..., Searcher] = common("searcher")
+    searcher_args: Mapping[str, Any] = common(
+        "searcher_args", {}, read=lambda text: parse_arguments(text, "--searcher-args", "population=64,tournament=8")
     )
-    proxies: str | Proxy | Sequence[str | Proxy] | None = setting(
-        None, "Search by proxies, one value or several columns; zico/batches=4 has an option, file.py:name is your own."
-    )
-    ranking: str | Ranking | None = setting(None, "Search by a ranking over everything seen (trainless list rankings).")
+    proxies: str | Proxy | Sequence[str | Proxy] | None = common("proxies", None)
+    ranking: str | Ranking | None = common("ranking")
     assist: str | Proxy | None = setting(None, "The proxy of an assisted search method, such as g_rea.")
     measure: Measure | None = None
     costs: Mapping[str, Callable[[Arch], float]] = field(default_factory=dict)
     objectives: Sequence[str] = setting(
         (), "Costs to lower as well, such as flops,latency (for nsga2).", kind=str, read=names_in
     )
-    evaluations: int | None = setting(
-        None, "How many candidates to evaluate, twins included; 0 for no such limit.", kind=int, least=0, read=_or_none
-    )
-    time: float | str | None = setting(None, "The wall time of all sessions together, such as 90s, 10m or 2h.")
+    evaluations: int | None = common("evaluations", None, shown=f"{EVALUATIONS} without --time")
+    time: float | str | None = common("time")
     simulated: float | str | None = None
-    seed: int = setting(0, "The seed of the search method and of the scores.", least=0)
-    init: str = setting("own", "The weights: own are PyTorch's; kaiming; paper is each proxy's published setting.")
-    batch: int = setting(0, "Samples per batch; 0 for 64, or the paper's number.", least=0)
+    seed: int = common("seed")
+    init: str = common("init")
+    batch: int = common("batch")
     ahead: int | None = setting(
         None, "Single proposals in flight; 0 for four per worker, or 1 with one.", kind=int, least=0, read=_or_none
     )
@@ -151,50 +150,49 @@ class SearchSettings(LimitSettings, ExecutionSettings):
             raise InputError("--fork and --step belong together: the run to begin from and the step of it")
 
     @property
+    def unlimited(self) -> bool:
+        """Whether no limit was given at all, so that the usual number of evaluations is the limit."""
+        return self.evaluations is None and self.time is None and self.simulated is None
+
+    @property
     def budget(self) -> Budget:
         from trainless.searchers.stopping import Budget
 
-        return Budget(self.evaluations, seconds_of(self.time), seconds_of(self.simulated))
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--seeds {text} was given; expected numbers such as 0,1,2") from None
+        most = EVALUATIONS if self.unlimited else self.evaluations
+        return Budget(most, seconds_of(self.time), seconds_of(self.simulated))
 
 
 @dataclass(frozen=True)
 class SweepSettings(ExecutionSettings):
     """A sweep, in words that travel to a bare machine and into every worker process."""
 
-    out: str = setting("", "The folder of the journals and of scores.npz; given again, the sweep resumes.")
-    space: str = setting("nb201", "The search space (trainless list spaces).")
-    space_args: str = setting("", "Parameters of the space, such as channels=8,cells=2.")
+    out: str = common("out", "runs/sweep")
+    space: str = common("space")
+    space_args: str = common("space_args")
     archs: str = setting(
         "canonical",
         "The networks: canonical (one of each set of twins, which compute the same function), all, sample:500, or a"
         " file with one notation per line.",
     )
-    proxies: str = setting(
-        "all", "Names (with options, as in zico/batches=4) or patterns with commas between them, or file.py:name."
-    )
-    init: str = setting("paper", "The weights: paper is each proxy's published setting; own are PyTorch's; kaiming.")
-    batch: int = setting(0, "Samples per batch; 0 leaves it to each proxy's setting.", least=0)
-    task: str = setting("noise:3x32x32:10", "A built-in task, a file or folder of your data, or noise:SHAPE:CLASSES.")
-    seeds: tuple[int, ...] = setting((0,), "The seeds, such as 0,1,2.", kind=str, read=_seeds)
-    time: float | str | None = setting(None, "The wall time after which no network is begun, such as 90s, 10m or 2h.")
-    store: str = setting(
-        "",
-        "A file or postgresql://… to share with other sweeps; none keeps nothing. [default: a file in the user's cache,"
-        " at the end]",
-        metavar="PLACE",
-    )
+    proxies: str = common("proxies", "all")
+    init: str = common("init", "paper")
+    batch: int = common("batch")
+    task: str = common("task", "noise:3x32x32:10")
+    seed: int = common("seed")
+    seeds: int = common("seeds")
+    time: float | str | None = common("time")
+    store: str = common("store", "", shown="a file in the user's cache, at the end")
 
     def __post_init__(self) -> None:
-        for seed in self.seeds:
-            if not 0 <= seed < 2**63:
-                raise InputError(f"seed {seed} was given; expected whole numbers from 0 to {2**63 - 1}")
+        if self.seed < 0 or self.seeds < 1 or self.seed_numbers[-1] > LAST_SEED:
+            raise InputError(
+                f"seed={self.seed} and seeds={self.seeds} were given; expected at least one seed, from 0 to {LAST_SEED}"
+            )
+
+    @property
+    def seed_numbers(self) -> tuple[int, ...]:
+        """The seeds that every proxy has."""
+        return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
     def shared(self) -> str:

@@ -12,7 +12,7 @@ from trainless.core.arch import Arch, Proposal
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.core.types import Json
-from trainless.execution.engine import perform
+from trainless.execution.executor import perform
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.rankings import ranking as named_ranking

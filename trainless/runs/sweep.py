@@ -4,7 +4,7 @@ The workers journal what they score themselves, each in its own file, so that no
 through this process. It runs on a bare machine that has torch, numpy and scipy and nothing else::
 
     python -m trainless.runs.sweep --space nb201 --archs canonical --proxies all --init paper --task cifar10.npz \
-        --seeds 0 --workers 14 --device cuda --time 540s --out sweep
+        --workers 14 --device cuda --time 540s --out sweep
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.core.units import seconds_of
-from trainless.execution.engine import Executor, Job, pool_for
+from trainless.execution.executor import Executor, Job, pool_for
 from trainless.execution.fork_server import prepare
 from trainless.proxies.proxy import Proxy, registry
 from trainless.runs.folder import MERGED, SESSIONS, SETTINGS
@@ -77,6 +77,7 @@ def sweep(
     started, limit = time.monotonic(), seconds_of(settings.time)
     if not settings.out:
         raise InputError("no folder was given for the sweep; expected --out FOLDER")
+    settings = settings.placed()
     init_named(settings.init)
     space, task = open_space(settings.space, settings.space_args), open_task(settings.task)
     proxies = select(settings.proxies)
@@ -86,7 +87,7 @@ def sweep(
     archs = [space.format(arch) for arch in open_archs(settings.archs, space)]
     asked = {name: value for name, value in strict(settings).items() if name not in ("out", "store", "address")}
     _write(folder / SETTINGS, {**about, "networks": len(archs), "asked": asked})  # how many, for those who watch
-    wanted = [(proxy.name, seed) for proxy in proxies for seed in settings.seeds]
+    wanted = [(proxy.name, seed) for proxy in proxies for seed in settings.seed_numbers]
     known = read_known(folder)
     sessions = _sessions(folder)
     shuffle = int.from_bytes(os.urandom(4)) if settings.shared else 0  # who shares a store begins where others do not
@@ -153,13 +154,13 @@ def _session(
     """Score until all is done, the time is over or it is to stop, and say how that went."""
     start = heard = time.monotonic()
     done, began, shared = 0, 0.0, False  # it began when the first was done: starting workers is not the pace of work
-    engine = dataclasses.replace(settings.execution, workers=min(settings.workers, max(1, len(todo))))
+    execution = dataclasses.replace(settings.execution, workers=min(settings.workers, max(1, len(todo))))
 
     def rate() -> float:
         return (done - 1) / max(1e-9, time.monotonic() - began) if began else 0.0
 
     if todo:
-        executor = pool_for(SweepWork(settings), engine)
+        executor = pool_for(SweepWork(settings), execution)
         shared = executor.shared
         try:
             for finished in _finished(executor, todo, deadline, min(1.0, tick), stopping):
@@ -175,11 +176,11 @@ def _session(
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name() if engine.gpu else "cpu",
+        "device": torch.cuda.get_device_name() if execution.gpu else "cpu",
         "processes": settings.workers,
         "mps": shared,
         "proxies": settings.proxies,
-        "seeds": list(settings.seeds),
+        "seeds": list(settings.seed_numbers),
         "archs": done,
         "of": len(todo),
         "seconds": round(time.monotonic() - start, 1),

@@ -17,12 +17,13 @@ from torch import nn
 
 import trainless.rankings  # noqa: F401 - scores.rank() finds them by their names
 from trainless.core.errors import InputError, TrainlessError, Unscorable
+from trainless.core.machine import worker_count
 from trainless.core.progress import on_a_terminal, tracked
 from trainless.core.scores import MACHINE, Record, Scores
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import message, one_line
-from trainless.execution.engine import Engine, Job, pool_for
+from trainless.execution.executor import Execution, Job, pool_for
 from trainless.probe.probe import Probe, exact_products
 from trainless.proxies.proxy import Proxy, Setting
 from trainless.scoring.batches import Batch, BatchSource
@@ -93,7 +94,7 @@ def score(
         store: Where to look for and keep scores: a store, a path or ``postgresql://…``; None keeps
             nothing.
         device: Where to build networks; a given network stays where it is.
-        workers: How many processes score candidates side by side, each on one thread.
+        workers: How many processes score candidates side by side, each on one thread; 0 for one per core.
 
     Example:
         >>> from torch import nn
@@ -133,15 +134,14 @@ def scored(
     workers: int = 1,
 ) -> Iterator[Record]:
     """Score everything, here or in several processes, one record at a time; candidates in the order given."""
+    workers = worker_count(workers, data.device.type)
     if workers > 1:
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise InputError(f"workers={workers} and an open store were given: give its path or postgresql://… instead")
         place = os.fspath(store) if store is not None else ""
         work = _SubjectWork(data, proxies, seeds, init, place, strict)
-        yield from _side_by_side(subjects, work, Engine(workers=workers, device=str(data.device)))
+        yield from _side_by_side(subjects, work, Execution(workers=workers, device=str(data.device)))
         return
-    if workers < 1:
-        raise InputError(f"workers={workers} was given; expected at least 1")
     with store_at(store) if isinstance(store, (str, os.PathLike)) else nullcontext(store) as keeper:
         yield from evaluate(subjects, data, proxies, seeds, init=init, store=keeper, strict=strict)
 
@@ -233,9 +233,9 @@ class _SubjectWork:
             self._store = None
 
 
-def _side_by_side(subjects: Iterable[Subject], work: _SubjectWork, engine: Engine) -> Iterator[Record]:
+def _side_by_side(subjects: Iterable[Subject], work: _SubjectWork, execution: Execution) -> Iterator[Record]:
     """Have workers score subjects; the records of one come once those of all before it are there."""
-    pool = pool_for(work, engine)
+    pool = pool_for(work, execution)
     waiting, running = iter(subjects), dict[int, tuple[int, str]]()
     done: dict[int, list[Record]] = {}
     begun, told, whole = itertools.count(), 0, False

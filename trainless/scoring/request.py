@@ -12,10 +12,12 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import torch
 
 from trainless.core.errors import InputError, UnknownName
+from trainless.core.machine import device_named
 from trainless.core.processes import physical_memory
 from trainless.core.task import Task
 from trainless.core.text import one_line
 from trainless.core.user_files import load_file
+from trainless.core.vocabulary import LAST_SEED
 from trainless.probe.points import Kaiming, Own, RealData
 from trainless.proxies.proxy import Proxy, Setting, registry
 from trainless.scoring.batches import (
@@ -33,7 +35,6 @@ Init: TypeAlias = Literal["own", "kaiming", "paper"]
 """Weights as the network was made; drawn anew by He et al.'s rule; or each proxy at its paper's setting."""
 BATCH = 64
 FLOAT = 4  # bytes
-LAST_SEED = 2**53 - 1  # what every program that reads JSON can hold exactly
 
 
 def select(proxies: str | Proxy | Iterable[str | Proxy]) -> list[Proxy]:
@@ -191,9 +192,11 @@ def require_named(inputs: Mapping[str, Shape] | Literal["own"], names: Sequence[
 def _device(device: str | torch.device | None) -> torch.device | None:
     """Where to work, if that was told."""
     try:
-        told = None if device is None else torch.device(device)
+        told = None if device is None else torch.device(device_named(device) if isinstance(device, str) else device)
     except RuntimeError as error:
-        raise InputError(f"device={device!r} was given; expected cpu, cuda or cuda:1 ({one_line(error)})") from error
+        raise InputError(
+            f"device={device!r} was given; expected cpu, cuda, cuda:1 or auto ({one_line(error)})"
+        ) from error
     if told is not None and told.type == "meta":
         raise InputError("device 'meta' was asked for, which computes nothing; expected cpu, cuda or cuda:1")
     if told is not None and told.type == "cuda" and not torch.cuda.is_available():

@@ -9,9 +9,9 @@ import torch
 from tests.execution.hostile import Hostile, Sum
 from tests.execution.own import work
 from trainless.core.arch import Proposal
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, UnknownName
 from trainless.execution import registry
-from trainless.execution.engine import Engine, Executor, InProcess, Job, executor_for
+from trainless.execution.executor import Execution, Executor, InProcess, Job, executor_for
 from trainless.execution.local import Processes
 from trainless.runs.loop import Loop, Step, drive
 from trainless.runs.signals import signal_for
@@ -56,17 +56,19 @@ def test_a_job_here_cannot_end_the_command_in_silence() -> None:
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match="workers=0"):
-        Engine(workers=0)
+        Execution(workers=0)
     with pytest.raises(InputError, match="timeout=0"):
-        Engine(timeout=0)
-    with pytest.raises(InputError, match="engine='spark' was given; expected local or ray"):
-        Engine("spark")
-    with pytest.raises(InputError, match="without engine='ray'"):
-        Engine(address="auto")
+        Execution(timeout=0)
+    with pytest.raises(UnknownName, match=r"no executor is called 'spark'.*trainless list executors"):
+        Execution("spark")
+    with pytest.raises(
+        InputError, match=r"address='auto' was given, but the executor local cannot go to an address: .* use .*ray"
+    ):
+        Execution(address="auto")
     with pytest.raises(InputError, match="a memory limit of 0"):
-        Engine(memory=0)
+        Execution(memory=0)
     with pytest.raises(InputError, match="cannot be sent to other processes"):
-        Processes(ByFunction("local", lambda arch, fidelity: 1.0, NasBench201()), Engine())
+        Processes(ByFunction("local", lambda arch, fidelity: 1.0, NasBench201()), Execution())
 
 
 class Clockwork:
@@ -119,18 +121,35 @@ def test_searchers_of_batches_take_the_serial_path_however_many_workers(searcher
     assert path(Clockwork(4, seed=2), 8) == serial
 
 
-def test_a_registered_executor_is_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_executor_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     class Elsewhere(Processes[Proposal, Outcome]):
         takes_address = True
 
     monkeypatch.setitem(registry._entries, "elsewhere", Elsewhere)
-    with pytest.raises(InputError, match="expected elsewhere or local or ray"):
-        Engine("spark")
-    with pytest.raises(InputError, match="without engine='elsewhere' or 'ray': it is that of a cluster"):
-        Engine(address="here:1")
-    executor = executor_for(Sum(), Engine("elsewhere", address="here:1"))
+    able = " or ".join(name for name in registry.names() if registry[name].takes_address)
+    assert "elsewhere" in able
+    with pytest.raises(InputError, match=f"leave it out, or use {able}"):
+        Execution(address="here:1")
+    executor = executor_for(Sum(), Execution("elsewhere", address="here:1"))
     try:
         assert isinstance(executor, Elsewhere)
         assert work(executor, [(1, 2)])[1, 2].values == {"sum": 3.0}
     finally:
         executor.close()
+
+
+def test_a_limit_that_an_executor_cannot_keep_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Careless(Processes[Proposal, Outcome]):
+        limits_memory = limits_time = False
+
+    monkeypatch.setitem(registry._entries, "careless", Careless)
+    with pytest.raises(InputError, match="a memory limit of 5 was given, but the executor careless cannot limit mem"):
+        Execution("careless", memory=5)
+    with pytest.raises(InputError, match="timeout=2 was given, but the executor careless cannot end a job that takes"):
+        Execution("careless", timeout=2.0)
+    assert Execution("local", memory=5, timeout=2.0).memory == 5
+
+
+def test_a_cluster_with_a_gpu_refuses_a_memory_limit() -> None:
+    with pytest.raises(InputError, match="a memory limit and a GPU were given, which ray cannot keep"):
+        registry["ray"](Sum(), Execution("ray", memory=2**30, device="cuda"))

@@ -69,19 +69,19 @@ class Executor(Protocol[P, R_co]):
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Where to run jobs.
+class Execution:
+    """Where and within which limits jobs are run.
 
     Args:
-        kind: ``local`` for this machine, ``ray`` for a Ray cluster.
-        workers: How many processes; one without a limit on this machine is this process itself.
+        executor: Its registered name, such as ``local`` for this machine.
+        workers: How many workers; one without a limit on this machine is this process itself.
         timeout: Seconds that one job may take; None for as long as it likes.
         memory: Bytes that one worker may take; None for as much as there is.
         device: Where the networks are; several workers share a GPU.
         address: Of a cluster; empty starts one here.
     """
 
-    kind: str = "local"
+    executor: str = "local"
     workers: int = 1
     timeout: float | None = None
     memory: int | None = None
@@ -89,33 +89,39 @@ class Engine:
     address: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in registry:
-            raise InputError(f"engine={self.kind!r} was given; expected {' or '.join(registry.names())}")
+        chosen = registry[self.executor]
         if self.workers < 1:
             raise InputError(f"workers={self.workers} was given; expected at least 1")
         if self.timeout is not None and not self.timeout > 0:
             raise InputError(f"timeout={self.timeout:g} was given; expected seconds above 0, or None")
         if self.memory is not None and not self.memory > 0:
             raise InputError(f"a memory limit of {self.memory} was given; expected bytes above 0, or None")
-        if self.address and not registry[self.kind].takes_address:
-            takers = " or ".join(repr(name) for name in registry.names() if registry[name].takes_address)
-            raise InputError(f"address={self.address!r} was given without engine={takers}: it is that of a cluster")
+        if self.timeout is not None and not chosen.limits_time:
+            raise InputError(self._cannot(f"timeout={self.timeout:g}", "end a job that takes too long", "limits_time"))
+        if self.memory is not None and not chosen.limits_memory:
+            raise InputError(self._cannot(f"a memory limit of {self.memory}", "limit memory", "limits_memory"))
+        if self.address and not chosen.takes_address:
+            raise InputError(self._cannot(f"address={self.address!r}", "go to an address", "takes_address"))
+
+    def _cannot(self, given: str, what: str, attribute: str) -> str:
+        able = " or ".join(name for name in registry.names() if getattr(registry[name], attribute))
+        return f"{given} was given, but the executor {self.executor} cannot {what}: leave it out, or use {able}"
 
     @property
     def gpu(self) -> bool:
         return self.device.startswith("cuda")
 
 
-def executor_for(work: Work[P, R], engine: Engine) -> Executor[P, R]:
-    """Make the executor that an engine means; one worker without limits on this machine is this process."""
-    if engine == Engine(device=engine.device):
+def executor_for(work: Work[P, R], execution: Execution) -> Executor[P, R]:
+    """Make the executor that is meant; one worker without limits on this machine is this process."""
+    if execution == Execution(device=execution.device):
         return InProcess(work)
-    return pool_for(work, engine)
+    return pool_for(work, execution)
 
 
-def pool_for(work: Work[P, R], engine: Engine) -> Pool[Any, P, R]:
-    """Make the pool of workers that an engine means, apart from this process even where it is a single one."""
-    return registry[engine.kind](work, engine)
+def pool_for(work: Work[P, R], execution: Execution) -> Pool[Any, P, R]:
+    """Make the pool of workers that is meant, apart from this process even where it is a single one."""
+    return registry[execution.executor](work, execution)
 
 
 def guarded(work: Work[P, R], payload: P) -> R:
