@@ -27,11 +27,11 @@ def test_a_paper_is_printed_in_every_form(trainless: Run, data_dir: Path) -> Non
     rows = json.loads(trainless(*arguments, "--json").out)["rows"]
     assert rows[0]["published"] == 0.87
     assert rows[0]["ours"] == pytest.approx(0.87, abs=0.005)
-    assert trainless(*arguments, "--csv").out.startswith("row,task,metric,statistic,published,ours")
+    assert trainless(*arguments, "--csv", "-").out.startswith("row,task,metric,statistic,published,ours")
     terminal = trainless(*arguments)
     assert "0.869" in terminal.out
     assert "Not shown here" in terminal.out
-    assert "one of them" in trainless(*arguments, "--csv", "--json").err
+    assert "one of them" in trainless(*arguments, "--csv", "-", "--json").err
     assert "no published table is called 'vkdnw:table99'" in trainless("bench", "paper", "vkdnw:table99").err
 
 
@@ -112,4 +112,9 @@ def test_a_sweep_is_kept_in_the_store_and_as_csv(trainless: Run) -> None:
     lines = Path("s.csv").read_text().splitlines()
     assert lines[0] == "arch_str,seed,params,snip"
     assert len(lines) == 4
-    assert "expected numbers such as 0,1,2" in trainless(*arguments, "--seeds", "a").err
+    printed = trainless(
+        *arguments, "--proxies", "params,snip", "--task", "noise:3x8x8:10", "--batch", "8", "--csv", "-"
+    )
+    assert printed.out.splitlines() == lines  # and nothing else
+    assert "(0.0 per second once 1 process on cpu had begun)" in printed.err
+    assert "Invalid value for '--seeds'" in trainless(*arguments, "--seeds", "a").err

@@ -389,8 +389,8 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         search(TASK, SPACE, evaluations=1)
     with pytest.raises(InputError, match="a measure was given together with proxies"):
         search(TASK, SPACE, proxies="params", settings=SearchSettings(measure=Sum()))
-    with pytest.raises(InputError, match="workers=0"):
-        search(TASK, SPACE, workers=0, settings=SearchSettings(measure=Sum(), ahead=1))
+    with pytest.raises(InputError, match="workers=-1"):
+        search(TASK, SPACE, workers=-1, settings=SearchSettings(measure=Sum(), ahead=1))
     with pytest.raises(InputError, match="evolution has no parameter 'populaton'; did you mean 'population'"):
         search(TASK, SPACE, settings=SearchSettings(measure=Sum(), searcher_args={"populaton": 3}))
     with pytest.raises(InputError, match=r"random follows one signal, and 2 would be told \(params, flops\)"):

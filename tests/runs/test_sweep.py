@@ -161,9 +161,11 @@ def test_main_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.Capt
     assert main(["--out", str(tmp_path), "--archs", "some", "--task", "noise:3x8x8:10"]) == 2
     assert "expected canonical, all, sample:500 or a file that exists" in capsys.readouterr().err
     asked = ["--out", str(tmp_path), "--space-args", THIN, "--archs", "sample:1", "--proxies", "params"]
-    for seed in (-1, 10**23):
-        assert main([*asked, "--seeds", str(seed)]) == 2
-        assert f"seed {seed} was given; expected whole numbers from 0" in capsys.readouterr().err
+    assert main([*asked, "--seed", "-1"]) == 2
+    assert "--seed -1 was given; expected at least 0" in capsys.readouterr().err
+    assert main([*asked, "--seed", str(2**53 - 2), "--seeds", "3"]) == 2
+    assert "expected at least one seed, from 0 to 9007199254740991" in capsys.readouterr().err
+    assert SweepSettings(seed=5, seeds=3).seed_numbers == (5, 6, 7)
 
 
 @pytest.mark.slow

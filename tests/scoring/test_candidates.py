@@ -190,8 +190,8 @@ def test_what_cannot_travel_to_workers_is_one_clear_error(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="give its path"):
         store = tl.SqliteStore(":memory:")
         tl.score([small_net], small_batch(), proxies="params", workers=2, store=store)
-    with pytest.raises(InputError, match="workers=0 was given"):
-        tl.score([small_net], small_batch(), proxies="params", workers=0)
+    with pytest.raises(InputError, match="workers=-1 was given"):
+        tl.score([small_net], small_batch(), proxies="params", workers=-1)
 
 
 def test_progress_is_shown_after_two_seconds_on_a_terminal_alone(

@@ -184,7 +184,7 @@ class SweepSettings(ExecutionSettings):
     store: str = common("store", "", shown="a file in the user's cache, at the end")
 
     def __post_init__(self) -> None:
-        if self.seed < 0 or self.seeds < 1 or self.seed_numbers[-1] > LAST_SEED:
+        if self.seed < 0 or self.seeds < 1 or self.seed + self.seeds - 1 > LAST_SEED:
             raise InputError(
                 f"seed={self.seed} and seeds={self.seeds} were given; expected at least one seed, from 0 to {LAST_SEED}"
             )
