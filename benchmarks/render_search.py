@@ -209,7 +209,7 @@ PLAIN = """## Trained accuracy alone
 
 The setting of GradSign's table 5.5: the search sees CIFAR-10's validation accuracy after 12 epochs, pays 12/200 of the
 recorded training time for each network, and has 12,000 simulated seconds. {runs} runs each; a cell is published → ours.
-One searcher: `trainless bench search --table nb201 --dataset cifar10 --searcher evolution --simulated 12000s --runs 500`."""
+One searcher: `trainless bench search --dataset cifar10 --searcher evolution --simulated 12000s --runs 500`."""
 RATES = """### REINFORCE's learning rate
 
 REINFORCE depends on Adam's rate. The default here is 0.5, chosen because the published figures are met there. It is not
