@@ -115,7 +115,7 @@ def test_a_weight_used_at_two_sizes() -> None:
 
 def test_returns_the_input_gradient() -> None:
     p = CASES[2].probe(4, double=True)
-    found = stream(p, loss_cotangent(p), lambda name, block: None, "samples")
+    (found,) = stream(p, loss_cotangent(p), lambda name, block: None, "samples")
     x = p.x.clone().requires_grad_()
     loss = p.target.losses(naive.outputs(p, naive.leaves(p), x), p.y).sum()
     torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])

@@ -7,8 +7,9 @@ those of the stream that it adds to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,23 +32,57 @@ _NAMES = {
         __neg__ __pow__ __rpow__ __rdiv__ add_ sub_ mul_ div_ neg_ pow_ addcmul_ to float double type type_as
         requires_grad_ dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout detach""",
 }
+_FOLDS = frozenset(("flatten", "view", "reshape", "unflatten", "view_as", "reshape_as"))  # in the order of memory
+_AS_OTHERS = frozenset(("to", "type_as", "expand_as", "view_as", "reshape_as"))
 _ARRANGES, _SECOND, _LAST, _PRODUCTS, _ARITHMETIC = (frozenset(names.split()) for names in _NAMES.values())
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of samples and channels, where they are known."""
+    """The axes of samples and channels, where they are known.
+
+    Attributes:
+        samples: The axis along which samples lie.
+        channels: The axis along which channels lie.
+        rows: The sample of each place along the samples' axis, where it holds positions too, as with windows of images
+            that are filed as images of their own; without it, place and sample are one.
+        grid: The sizes of the axes of positions that were laid into one, row by row.
+    """
 
     samples: int | None = None
     channels: int | None = None
+    rows: tuple[int, ...] | None = None
+    grid: tuple[int, ...] | None = None
+
+    def by_sample(self, tensor: Tensor, samples: int) -> Tensor | None:
+        """A tensor in these axes as ``(N, …)``, every sample's numbers in one order; None where that is not known.
+
+        Example:
+            >>> Axes(0, 1, rows=(0, 1, 0, 1)).by_sample(torch.arange(4), 2).tolist()
+            [[0, 2], [1, 3]]
+        """
+        if self.samples is None:
+            return tensor if tensor.ndim and len(tensor) == samples else None
+        turned = tensor.movedim(self.samples, 0)
+        if self.rows is None:
+            return turned if len(turned) == samples else None
+        rows = torch.tensor(self.rows, device=tensor.device)
+        if len(rows) != len(turned) or rows.bincount(minlength=samples).unique().numel() != 1:
+            return None
+        together: Tensor = turned[rows.argsort(stable=True)].unflatten(0, (samples, -1))
+        return together
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The axes of samples and channels of a tensor that has both."""
+    """The axes of samples and channels of a tensor that has both.
+
+    ``grid`` are the sizes of the axes of positions that were laid into one, where they were.
+    """
 
     samples: int
     channels: int
+    grid: tuple[int, ...] | None = None
 
     def turned(self, tensor: Tensor) -> Tensor:
         """A tensor in this layout as ``(N, C, *positions)``."""
@@ -75,6 +110,20 @@ def name_of(func: Callable[..., Any]) -> str:
 def arranges(func: Callable[..., Any]) -> bool:
     """Whether a function gives the numbers of a tensor in another order or shape, or some of them, and no others."""
     return name_of(func) in _ARRANGES
+
+
+def taken(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What of a function's arguments it takes numbers from, not merely a shape, a type or a device.
+
+    Example:
+        >>> x = torch.zeros(2)
+        >>> [len(taken(func, (x, x), {})) for func in (torch.zeros_like, Tensor.type_as, torch.add)]
+        [0, 1, 2]
+    """
+    name = name_of(func)
+    if name.endswith("_like") or name.startswith("new_"):
+        return ()
+    return args[:1] if name in _AS_OTHERS else (*args, *kwargs.values())
 
 
 def is_arithmetic(func: Callable[..., Any]) -> bool:
@@ -118,22 +167,25 @@ def _axes(
     weights: Callable[[Tensor], bool],
 ) -> Axes:
     tensor, axes = known[0]
-    samples = axes.samples if result.ndim == tensor.ndim else None
+    samples, rows = _lasting(axes, tensor, result)
+    grid = axes.grid
     if name in _SECOND:
-        return Axes(0, 1) if result.ndim > 1 else Axes()
+        return Axes(0, 1, rows if samples == 0 else None) if result.ndim > 1 else Axes()
     if name in _LAST:
-        return Axes(samples, result.ndim - 1)
+        return Axes(samples, result.ndim - 1, rows, grid)
     if name in ("layer_norm", "rms_norm"):
         shape = args[1] if len(args) > 1 else kwargs["normalized_shape"]
-        return Axes(samples, result.ndim - len(shape))
+        return Axes(samples, result.ndim - len(shape), rows, grid)
+    if name in ("unfold", "fold") and axes.samples == 0 and result.shape[0] == tensor.shape[0]:
+        return Axes(0, axes.channels if result.ndim == tensor.ndim else None, axes.rows)
     if name == "einsum":
         return _einsum(args, tensor, axes, weights)
     if name in _PRODUCTS:
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)][-2:]
         if weights(given[-1]):
-            return Axes(samples, result.ndim - 1)
+            return Axes(samples, result.ndim - 1, rows, grid)
         if weights(given[0]) and result.ndim > 1:
-            return Axes(samples, result.ndim - 2)
+            return Axes(samples, result.ndim - 2, rows)
         return Axes()
     return next(
         (
@@ -144,14 +196,26 @@ def _axes(
             and each.channels is not None
             and tensor.shape[each.samples] == result.shape[each.samples]
         ),
-        Axes(samples, axes.channels if result.ndim == tensor.ndim else None),
+        Axes(samples, axes.channels if result.ndim == tensor.ndim else None, rows, grid),
     )
+
+
+def _lasting(axes: Axes, tensor: Tensor, result: Tensor) -> tuple[int | None, tuple[int, ...] | None]:
+    """The samples' axis and rows of a tensor, as far as they are those of what was made of it."""
+    if axes.samples is None or result.ndim != tensor.ndim:
+        return None, None
+    if axes.rows is not None and result.shape[axes.samples] != len(axes.rows):
+        return None, None
+    return axes.samples, axes.rows
 
 
 def _arranged(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tensor: Tensor, axes: Axes, count: int
 ) -> list[Axes]:
-    """Let the function arrange a tensor without numbers whose strides tell the axes apart."""
+    """Let the function arrange a tensor without numbers whose strides tell the axes apart.
+
+    Where samples and positions come to lie on one axis, or part again, it arranges the samples' own numbers.
+    """
     strides = [0] * tensor.ndim
     if axes.samples is not None:
         strides[axes.samples] = _SAMPLES
@@ -160,16 +224,64 @@ def _arranged(
     label = torch.empty_strided(tensor.shape, strides, device="meta")
     if name_of(func) in ("contiguous", "clone", "roll", "flip"):
         return [axes] * count
-    if name_of(func) == "reshape":
-        func = Tensor.view  # which makes no copy
-    given = tuple(label if each is tensor else each for each in args)
-    named = {key: label if each is tensor else each for key, each in kwargs.items()}
-    try:
-        made = func(*given, **named)
-    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+
+    def applied(func: Callable[..., Any], label: Tensor) -> list[Tensor]:
+        given = tuple(label if each is tensor else each for each in args)
+        named = {key: label if each is tensor else each for key, each in kwargs.items()}
+        try:
+            made = func(*given, **named)
+        except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+            return []
+        return [each for each in tree_leaves(made) if isinstance(each, Tensor)]
+
+    made = [] if axes.rows is not None else applied(Tensor.view if name_of(func) == "reshape" else func, label)
+    if len(made) == count and all(each is label or each._is_view() for each in made):  # a copy has strides of its own
+        found = [_read(each) for each in made]
+        if axes.grid is None and tensor.ndim < 4:
+            return found
+        places, grid = _positions(tensor, axes)
+        made = applied(Tensor.view if name_of(func) == "reshape" else func, places)
+        made = [each for each in made if each is places or each._is_view()]
+        laid = [_laid(label, each, grid) for each, label in zip(found, made, strict=False)]
+        return [replace(each, grid=of) for each, of in zip(found, laid, strict=True)] if len(laid) == count else found
+    shapes = [each.shape for each in applied(func, torch.empty(tensor.shape, device="meta"))]
+    if axes.samples is None or len(shapes) != count:
         return [Axes()] * count
-    found = [_read(each) for each in tree_leaves(made) if isinstance(each, Tensor)]
-    return found if len(found) == count else [Axes()] * count
+    size = tensor.shape[axes.samples]
+    if name_of(func) in _FOLDS and axes.samples == 0 and all(shape[:1] == (size,) for shape in shapes):
+        return [Axes(0, None, axes.rows)] * count
+    own = torch.arange(size, dtype=torch.int32) if axes.rows is None else torch.tensor(axes.rows, dtype=torch.int32)
+    owners = own.view([-1 if axis == axes.samples else 1 for axis in range(tensor.ndim)]).expand(tensor.shape)
+    made = applied(Tensor.reshape if name_of(func) == "view" else func, owners)  # which copies where it must
+    return [_owned(each) for each in made] if len(made) == count else [Axes()] * count
+
+
+def _positions(tensor: Tensor, axes: Axes) -> tuple[Tensor, tuple[int, ...]]:
+    """A tensor without numbers whose strides count positions, row by row, and the grid that they are of."""
+    places = [axis for axis in range(tensor.ndim) if axis not in (axes.samples, axes.channels)]
+    strides, step = [0] * tensor.ndim, 1
+    for axis in reversed(places):
+        strides[axis], step = step, step * tensor.shape[axis]
+    sizes = tuple(tensor.shape[axis] for axis in places)
+    known = len(places) == 1 and axes.grid is not None and math.prod(axes.grid) == sizes[0]
+    return torch.empty_strided(tensor.shape, strides, device="meta"), axes.grid if known and axes.grid else sizes
+
+
+def _laid(label: Tensor, axes: Axes, grid: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The grid of a tensor with a single axis of positions that holds all of them in their order."""
+    places = [axis for axis in range(label.ndim) if axis not in (axes.samples, axes.channels)]
+    whole = len(places) == 1 and len(grid) > 1 and label.shape[places[0]] == math.prod(grid)
+    return grid if whole and label.stride(places[0]) == 1 else None
+
+
+def _owned(owners: Tensor) -> Axes:
+    """The samples' axis of a tensor each of whose numbers is that of its sample."""
+    for axis in range(owners.ndim):
+        rows = owners.movedim(axis, 0).reshape(owners.shape[axis], -1)
+        if rows.numel() and bool((rows == rows[:, :1]).all()):
+            held = tuple(rows[:, 0].tolist())
+            return Axes(axis, None, None if held == tuple(range(len(held))) else held)
+    return Axes()
 
 
 def _read(label: Tensor) -> Axes:

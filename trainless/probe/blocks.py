@@ -27,7 +27,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of
+from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of, taken
 
 _MULTIPLIES = re.compile(r"Convolution|(?i:mm)Backward|Mv|Linear|Embedding|(?i:rnn)|Einsum")
 _ASKS = """shape dtype device requires_grad is_cuda ndim is_leaf grad_fn layout names size dim numel stride
@@ -115,6 +115,8 @@ class Flow(TorchFunctionMode):
         self.uses: dict[str, int] = {}
         self.cuts: list[Boundary] = []
         self.deepest: dict[tuple[int, ...], dict[int, Boundary]] = {}  # by grid and depth, the two deepest
+        self.given: list[tuple[Tensor, Axes]] = []  # to the function that is being called
+        self.from_tokens = False  # whether it takes something outside the graph
         self.loose = WeakIdKeyDictionary()  # tensors that come from the input outside the graph, such as tokens
         if x.requires_grad:
             edge = self.leaves[id(x)]
@@ -128,19 +130,22 @@ class Flow(TorchFunctionMode):
         if name_of(func) in _QUESTIONS:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
-            given = self._given(args, kwargs)
+            numbers = taken(func, args, kwargs or {})
+            given = self.given = self._given(numbers)
+            self.from_tokens = bool(self.loose) and any(each in self.loose for each in _tensors(numbers))
+            loose = self.from_tokens
         result = func(*args, **(kwargs or {}))
         if isinstance(result, (Tensor, tuple, list)):
             with torch._C.DisableTorchFunction():
                 made = list(_tensors((result,)))
-                self._made(func, args, kwargs or {}, given, made)
+                self._made(func, args, kwargs or {}, given, loose, made)
         return result
 
     # --- axes ---------------------------------------------------------------------------------------------------
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[tuple[Tensor, Axes]]:
+    def _given(self, values: tuple[Any, ...]) -> list[tuple[Tensor, Axes]]:
         """What a function takes that depends on the input, oldest first: read before it may work in place."""
         found = []
-        for each in _tensors((args, kwargs)):
+        for each in _tensors(values):
             edge = self._edge(each)
             if edge is not None and edge[0] in self.order:
                 found.append((self.order[edge[0]], each, self.axes.get(edge, Axes())))
@@ -158,6 +163,13 @@ class Flow(TorchFunctionMode):
         edge = self._edge(tensor)
         return edge is not None and edge[0] in self.fixed
 
+    def entered(self, gate: Tensor) -> Axes | None:
+        """Where the samples of what enters the function that is being called lie; None where it depends on no input."""
+        if not self.given:
+            return Axes() if self.from_tokens else None
+        alike = (axes for tensor, axes in self.given if tensor.shape == gate.shape)
+        return next(alike, self.given[0][1])
+
     # --- the graph ----------------------------------------------------------------------------------------------
     def _made(
         self,
@@ -165,9 +177,9 @@ class Flow(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         given: list[tuple[Tensor, Axes]],
+        loose: bool,
         results: list[Tensor],
     ) -> None:
-        loose = bool(self.loose) and any(each in self.loose for each in _tensors((args, kwargs)))
         order, taken = len(self.depth), _Taken()
         for result in results:
             if result.grad_fn is None:
@@ -253,14 +265,21 @@ class Flow(TorchFunctionMode):
 
     def _settled(self, tensor: Tensor, axes: Axes) -> Layout | None:
         """The axes where they are known; else those that are usual, if samples can be along the first."""
-        if tensor.ndim < 2:
+        if tensor.ndim < 2 or axes.rows is not None:
             return None
         samples = 0 if axes.samples is None else axes.samples
         if tensor.shape[samples] != self.samples:
             return None
         usual = tensor.ndim - 1 if tensor.ndim < 4 else 1
         channels = usual if axes.channels is None else axes.channels
-        return Layout(samples, channels) if samples != channels else None
+        if samples == channels:
+            return None
+        laid = (
+            tensor.ndim == 3
+            and axes.grid is not None
+            and math.prod(axes.grid) * self.samples * tensor.shape[channels] == tensor.numel()
+        )
+        return Layout(samples, channels, axes.grid if laid else None)
 
     # --- what was found -----------------------------------------------------------------------------------------
     def stream(self, outputs: Tensor, beside: Iterable[tuple[str, Tensor]] = ()) -> tuple[Stream, bool]:
@@ -273,7 +292,7 @@ class Flow(TorchFunctionMode):
         if outputs.grad_fn is None:
             return Stream((), frozenset()), False
         if outputs.grad_fn not in self.order:
-            self._made(torch.Tensor.add, (), {}, [], [outputs])
+            self._made(torch.Tensor.add, (), {}, [], False, [outputs])
         end = self.order.get(outputs.grad_fn, len(self.layers) - 1)
         head = self.layers[end]
         cuts = [cut for cut in self.cuts if cut.order <= end and 0 < cut.layers < head]

@@ -60,17 +60,28 @@ class BlockOutput:
         return torch.zeros_like(before.values) if found is None else found.detach()
 
 
-def paired(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+def paired(before: Tensor, after: Tensor, *grids: tuple[int, ...] | None) -> tuple[Tensor, Tensor]:
     """Two maps ``(N, C, *positions)`` as channels × places on the coarser of their grids, axis by axis.
 
     What the coarser grid merges becomes channels. Where neither size of an axis divides the other, the larger is cut
     or filled with zeros about its middle, to the nearest multiple.
 
+    Args:
+        before: The first.
+        after: The second.
+        grids: For each, the sizes of the axes that its positions were laid into one from, where they were: they are
+            taken apart again where the other's still are.
+
     Example:
         >>> left, right = paired(torch.zeros(5, 2, 8), torch.zeros(5, 3, 4))
         >>> tuple(left.shape), tuple(right.shape)
         ((4, 20), (3, 20))
+        >>> left, right = paired(torch.zeros(5, 2, 4, 4), torch.zeros(5, 3, 4), None, (2, 2))
+        >>> tuple(left.shape), tuple(right.shape)
+        ((8, 20), (3, 20))
     """
+    if before.ndim != after.ndim:
+        before, after = (_apart(maps, grid) for maps, grid in zip((before, after), grids or (None, None), strict=True))
     if before.ndim != after.ndim:
         if before[0, 0].numel() != after[0, 0].numel():
             raise Unscorable(
@@ -81,6 +92,10 @@ def paired(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         grid = min(before.shape[axis], after.shape[axis])
         before, after = _folded(before, axis, grid), _folded(after, axis, grid)
     return before.transpose(0, 1).flatten(1), after.transpose(0, 1).flatten(1)
+
+
+def _apart(maps: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+    return maps if grid is None or maps.ndim != 3 else maps.unflatten(2, grid)
 
 
 def _folded(maps: Tensor, axis: int, grid: int) -> Tensor:

@@ -101,13 +101,13 @@ class SampleStatistics:
         kernels: Gram matrices over each choice of weights.
         traces: For each convolution or linear weight, Σ_i ‖g_i‖².
         steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i|, entries that vary no more than rounding left out.
-        x: The gradient with respect to the input.
+        at_inputs: The gradients at ``ForwardPass.inputs``.
     """
 
     kernels: dict[Over, Tensor]
     traces: dict[str, Tensor]
     steadiness: dict[str, Tensor]
-    x: Tensor
+    at_inputs: list[Tensor]
 
 
 @quantity
@@ -130,8 +130,8 @@ def sample_statistics(p: Probe, of: Of) -> SampleStatistics:
                 steadiness[name] = steadiness.get(name, 0) + _steadiness(block)
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
-    x = stream(p, cotangent, add, "entries", weights | choices["weights"])
-    return SampleStatistics(totals, traces, steadiness, x)
+    inputs = stream(p, cotangent, add, "entries", weights | choices["weights"])
+    return SampleStatistics(totals, traces, steadiness, inputs)
 
 
 def _steadiness(block: Tensor) -> Tensor:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from trainless.core.errors import Unscorable
 from trainless.core.types import Bytes, Labels
 from trainless.probe.layout import channels_lie_last
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.record import rectifiers
+from trainless.probe.record import Activation, trace
 
 WORD = 8  # bytes
 _STEPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
@@ -42,6 +43,23 @@ def activation_patterns(p: Probe) -> tuple[Pattern, ...]:
         Pattern(packed(activation.gate), activation.gate[0].numel(), activation.times, activation.feeds_convolution)
         for activation in rectifiers(p)
     )
+
+
+def rectifiers(p: Probe) -> list[Activation]:
+    """The rectifying activations of a probe, every one with samples along its first axis.
+
+    Those that do not depend on the input, such as in a network that makes position biases, are none of theirs.
+    """
+    found = []
+    for activation in trace(p).activations:
+        if activation.axes is not None:
+            gate = activation.axes.by_sample(activation.gate, len(p.x))
+            if gate is None:
+                raise Unscorable("a rectifier mixes samples and positions: the samples' patterns cannot be told apart")
+            found.append(activation if gate is activation.gate else replace(activation, gate=gate))
+    if not found:
+        raise Unscorable("the network has no rectifying activation")
+    return found
 
 
 def packed(gate: Tensor) -> Bytes:

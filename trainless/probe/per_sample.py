@@ -215,7 +215,7 @@ ROOM = 3 << 27  # numbers that the gradients of a group of weights for all sampl
 Consume: TypeAlias = Callable[[str, Tensor], None]
 
 
-def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterable[str] | None = None) -> Tensor:
+def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterable[str] | None = None) -> list[Tensor]:
     """Hand every weight's per-sample gradients on, block by block.
 
     A block lives until ``consume`` returns and may be overwritten by it. Of parameters that the outputs do not depend
@@ -229,7 +229,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
         names: Which parameters; all matrices and kernels unless given.
 
     Returns:
-        The gradient with respect to the input (of tokens: to what embeds them).
+        The gradients at ``ForwardPass.inputs``.
     """
     t = trace(p)
     wanted = set(weight_names(p) if names is None else names)
@@ -260,7 +260,7 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
     hooks += [(at.output, partial(on_norm, at)) for at in t.norms if at.weight in uses and at.samples == each]
     hooks += [(at.output, partial(on_lookup, at)) for at in t.lookups if at.weight in uses and at.samples == each]
     with watched(hooks):
-        on_input = gradient(t.outputs, reached.ends, cotangent)[0]
+        on_input = gradient(t.outputs, reached.ends, cotangent)[: len(t.inputs())]
     for name, whole in later.items():
         consume(name, whole)
     for group in in_groups(p, [name for name in reversed(p.weights) if name in wanted & reached.unread]):

@@ -13,7 +13,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.layers import Layer, modules, watched
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.record import trace
+from trainless.probe.record import ForwardPass, trace
 
 _NOT_WEIGHTS = (_BatchNorm, *SAMPLE_NORMS, nn.Embedding, nn.EmbeddingBag)
 
@@ -41,11 +41,20 @@ def losses(p: Probe) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class LossGradients:
-    """The gradients of the mean loss: by weight, by input, and per layer Σ_positions output · gradient, ``(N, C)``."""
+    """The gradients of the mean loss: by weight, by input, and per layer Σ_positions output · gradient, ``(N, C)``.
+
+    ``at_inputs`` are those at ``ForwardPass.inputs``.
+    """
 
     weights: dict[str, Tensor]
-    x: Tensor
     channels: list[tuple[Layer, Tensor]]
+    passed: ForwardPass
+    at_inputs: list[Tensor]
+
+    @property
+    def x(self) -> Tensor:
+        """By input, shaped like it; of tokens by what they are looked up as, one row per sample."""
+        return self.passed.at_input(self.at_inputs)
 
 
 @quantity
@@ -59,8 +68,8 @@ def loss_gradients(p: Probe) -> LossGradients:
 
     names = weight_names(p)
     with watched((layer.output, functools.partial(note, layer)) for layer in t.layers):
-        gradients = gradient(losses(p).mean(), [*(t.weights[name] for name in names), t.x])
-    return LossGradients(dict(zip(names, gradients[:-1], strict=True)), gradients[-1], channels)
+        gradients = gradient(losses(p).mean(), [*(t.weights[name] for name in names), *t.inputs()])
+    return LossGradients(dict(zip(names, gradients, strict=False)), channels, t, gradients[len(names) :])
 
 
 def weight_gradients(p: Probe) -> dict[str, Tensor]:
@@ -81,16 +90,16 @@ def channel_sums(layer: Layer, gradient: Tensor) -> Tensor:
 
 @quantity
 def output_gradient(p: Probe) -> Tensor:
-    """∂(Σ of all outputs)/∂x, shaped like x."""
+    """∂(Σ of all outputs)/∂x, shaped like x; of tokens by what they are looked up as, one row per sample."""
     t = trace(p)
-    if not t.x.requires_grad:
-        raise Unscorable("the inputs are tokens: there is no gradient with respect to them")
-    return gradient(t.outputs.sum(), [t.x])[0]
+    return t.at_input(gradient(t.outputs.sum(), t.inputs()))
 
 
 def gradient(value: Tensor, inputs: list[Tensor], cotangent: Tensor | None = None) -> list[Tensor]:
     """Gradients with zeros where nothing depends on an input; the graph is kept for others."""
     wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    if not wanted:
+        return [torch.zeros_like(tensor) for tensor in inputs]
     if not value.requires_grad:
         raise Unscorable("the outputs do not depend on weights or inputs by differentiable operations")
     found = iter(

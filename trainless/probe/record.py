@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import random_states
 from trainless.probe.activations import RELU, WATCHED, Gate, Gates
+from trainless.probe.axes import Axes
 from trainless.probe.blocks import Flow, Stream
 from trainless.probe.layers import (
     CONVOLUTIONS,
@@ -35,6 +36,7 @@ from trainless.probe.norms import AsInTraining, Norm, NormRules, Observer, Rule,
 from trainless.probe.points import Double, in_precision_of
 from trainless.probe.probe import FEW, IN_PLACE, Probe, quantity, quiet_randomness
 from trainless.probe.running import other_precision, own_buffers, run
+from trainless.probe.tokens import Embedded, Tokens, chosen, side_by_side
 
 _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, behind its version's back
     (
@@ -48,12 +50,16 @@ _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, 
 
 @dataclass(eq=False)
 class Activation:
-    """A rectifier: where ``gate > 0`` it is open; ``times`` counts how often the same tensor was rectified."""
+    """A rectifier: where ``gate > 0`` it is open; ``times`` counts how often the same tensor was rectified.
+
+    ``axes`` says where its samples lie; it is None where what is rectified does not depend on them.
+    """
 
     gate: Tensor
     kind: str = "ReLU"
     times: int = 1
     feeds_convolution: int = 0
+    axes: Axes | None = field(default_factory=Axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +76,17 @@ class ForwardPass:
     lookups: list[EmbeddingLookup] = field(default_factory=list)
     statistics: Statistics = field(default_factory=list)
     stream: Stream | None = None
+    embedded: list[Embedded] = field(default_factory=list)
+
+    def inputs(self) -> list[Tensor]:
+        """What gradients with respect to the input are taken at: the input, or what tokens were looked up as."""
+        return [self.x] if self.x.requires_grad else [each.output for each in self.embedded]
+
+    def at_input(self, gradients: list[Tensor]) -> Tensor:
+        """The gradients at ``inputs()`` as one: shaped like the input, or as one row per sample where it is tokens."""
+        if self.x.requires_grad:
+            return gradients[0]
+        return side_by_side(self.embedded, gradients, len(self.x))
 
 
 @quantity
@@ -101,10 +118,11 @@ def _record(
         x.requires_grad_()
     weights = {name: laid_out(tensor.detach(), layout).requires_grad_() for name, tensor in p.weights.items()}
     recorder = Recorder(p.net, weights, careful)
+    recorder.tokens = None if x.is_floating_point() else Tokens(x)
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     passing = prepared(p, recorder.norm if p.norm != "batch" else None)
-    flow = Flow(x, weights, careful) if not wanted and inner is None else None
+    flow = recorder.flow = Flow(x, weights, careful) if not wanted and inner is None else None
     modes = inner or nullcontext(), passing, recorder, flow or nullcontext()
     with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
@@ -113,7 +131,7 @@ def _record(
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
-    found = ForwardPass(x, weights, outputs, *lists, stream)
+    found = ForwardPass(x, weights, outputs, *lists, stream, chosen(recorder.embedded))
     return found, changed or recorder.spoilt()
 
 
@@ -298,22 +316,13 @@ def _untouched(p: Probe, x: Tensor) -> Tensor:
             vars(module)["inplace"] = flag
 
 
-def rectifiers(p: Probe) -> list[Activation]:
-    """The rectifying activations of a probe, every one with samples along its first axis."""
-    found = trace(p).activations
-    if not found:
-        raise Unscorable("the network has no rectifying activation")
-    if any(len(activation.gate) != len(p.x) for activation in found):
-        raise Unscorable("a rectifier's first axis is not the samples': their patterns cannot be told apart")
-    return found
-
-
 def leaves(t: ForwardPass) -> list[Tensor]:
     """The tensors to differentiate by so that gradients pass the whole network: the input, or embeddings of tokens."""
     if t.x.requires_grad:
         return [t.x]
     layers = {layer.weight for layer in t.layers}
-    return [tensor for name, tensor in t.weights.items() if name not in layers] or list(t.weights.values())
+    others = [tensor for name, tensor in t.weights.items() if name not in layers] or list(t.weights.values())
+    return [*t.inputs(), *others]
 
 
 class Recorder(TorchFunctionMode):
@@ -337,6 +346,9 @@ class Recorder(TorchFunctionMode):
         self.handled = False
         self.own = {id(tensor) for module in self.modules for tensor in module._parameters.values()}
         self.gates = Gates()
+        self.flow: Flow | None = None
+        self.tokens: Tokens | None = None
+        self.embedded: list[Embedded] = []
         self.activations: dict[tuple[int, int], Activation] = {}
         self.rectified: dict[int, Activation] = {}
         self.relus: dict[tuple[int, bool, bool], tuple[int, Tensor, int]] = {}
@@ -350,6 +362,10 @@ class Recorder(TorchFunctionMode):
             return self._relu(args[0])
         self.handled |= func in _HANDS_ON
         result = func(*args, **(kwargs or {}))
+        if self.tokens is not None and (found := self.tokens.met(func, result, args, kwargs or {}, self.names)):
+            self.embedded.append(found)
+            if func is not F.embedding:
+                return self._handed_on(result) if found.output is result else result
         if func in CONVOLUTIONS or func is F.linear:
             self._layer(func, result, *args, **(kwargs or {}))
             return self._handed_on(result)
@@ -432,7 +448,8 @@ class Recorder(TorchFunctionMode):
             gate = output if met.alike or in_place else x
             gate = gate - 0.5 if in_place and met.kind == "hardsigmoid" else gate
             key = key if not in_place else (-len(self.alive) - 1, 0)
-            seen = self.activations[key] = Activation(self._noted(gate), met.kind)
+            axes = Axes() if self.flow is None else self.flow.entered(x)
+            seen = self.activations[key] = Activation(self._noted(gate), met.kind, axes=axes)
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)

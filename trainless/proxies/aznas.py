@@ -80,7 +80,8 @@ class Passage:
         channels: Of the gradient going in.
         power: The mean over places of ‖coming out‖².
         places: How many there were.
-        unchanged: Whether the gradient came out as it went in.
+        unchanged: Whether the gradient came out as it went in, of a block that a network names: those found by data
+            flow have a layer, though it may give nothing yet, as residual branches that begin at zero.
     """
 
     name: str
@@ -116,18 +117,19 @@ def passages(p: Probe) -> tuple[Passage, ...]:
 def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
     going_in = after.signs(p.generator(f"trainability/{after.name}"))
     coming_out = after.pulled(before, going_in)
-    left, right = paired(before.layout.turned(coming_out), after.layout.turned(going_in))
+    maps = before.layout.turned(coming_out), after.layout.turned(going_in)
+    left, right = paired(*maps, before.layout.grid, after.layout.grid)
     channels, places = right.shape
     power = float(torch.linalg.vector_norm(left)) ** 2 / places
     if not math.isfinite(power):
         raise Unscorable(f"the gradients that pass block {after.name} are not finite")
-    unchanged = coming_out.shape == going_in.shape and torch.equal(coming_out, going_in)
+    unchanged = after.own and coming_out.shape == going_in.shape and torch.equal(coming_out, going_in)
     few = places < min(len(left), channels)
     kept, other = (left, right) if few else ((left @ right.T).double() / places, None)
     return Passage(after.name, kept, other, channels, power, places, unchanged)
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=2)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=3)
 def trainability(p: Probe) -> float:
     """Closeness of each block to passing gradients on at their own size.
 
@@ -135,7 +137,8 @@ def trainability(p: Probe) -> float:
     one random ±1 gradient at its output.
 
     Fails:
-        A block passes its input on unchanged (every gradient comes back as it went in), or a single block.
+        A block that the network names passes its input on unchanged (every gradient comes back as it went in), or a
+        single block.
     """
     scores = []
     for passage in passages(p):

@@ -32,7 +32,7 @@ SWAP_NAS = Paper(
 )
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", setting=Setting(batch=128))
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", setting=Setting(batch=128), version=2)
 def naswot(p: Probe, containers: bool = False) -> float:
     """Log-determinant of the samples' activation-pattern similarity: distinct patterns, separable inputs.
 
@@ -45,7 +45,7 @@ def naswot(p: Probe, containers: bool = False) -> float:
 
     Differences:
         Each rectifier counts once (see ``containers``); other rectifying activations (GELU, SiLU, …) count where
-        their input is positive.
+        their input is positive. A rectifier that does not depend on the input counts for nothing.
 
     Fails:
         Two samples have the same pattern (the determinant is zero), or there is no rectifier.
@@ -66,11 +66,13 @@ def agreements(found: list[Pattern]) -> Labels:
     return sum(pattern.units for pattern in found) - disagreements(np.hstack([pattern.rows for pattern in found]))
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="discrimination")
+@proxy(higher_is_better=True, paper=PAPER, aspect="discrimination", version=2)
 def jacov(p: Probe, constant: float = 1e-5) -> float:
     """Difference of the responses to different inputs: correlation of the input gradients.
 
     −Σ_i [log(λ_i + c) + 1 / (λ_i + c)], λ the eigenvalues of the samples' correlation matrix of ∂(Σ outputs)/∂x.
+
+    The input of a network of tokens is what it looks them up as.
 
     Fails:
         No gradient reaches the input (a network without a path from input to output), or it is the same everywhere.
@@ -99,7 +101,7 @@ def require_varying(gradients: Tensor, varies: Tensor) -> None:
     raise Unscorable("no gradient reaches some input: its correlation with the others is undefined")
 
 
-@proxy(higher_is_better=True, labels=True, paper=EPE_NAS, aspect="discrimination", setting=Setting(batch=64))
+@proxy(higher_is_better=True, labels=True, paper=EPE_NAS, aspect="discrimination", setting=Setting(batch=64), version=2)
 def epe_nas(p: Probe, constant: float = 1e-5) -> float:
     """Lack of correlation between the input gradients of one class, added up over classes.
 
@@ -131,6 +133,7 @@ def epe_nas(p: Probe, constant: float = 1e-5) -> float:
     paper=SWAP_NAS,
     aspect="expressivity",
     setting=Setting(weights=Gaussian(), batch=16, network="thin", repeats=3),
+    version=2,
 )
 def swap(p: Probe) -> float:
     """Number of distinct patterns that units show over the samples.

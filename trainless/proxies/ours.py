@@ -39,20 +39,18 @@ def sample_zico(p: Probe) -> float:
     return math.fsum(math.log(value) for value in steadiness if value > 0)
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="discrimination")
+@proxy(higher_is_better=True, paper=PAPER, aspect="discrimination", version=2)
 def isolated_jacov(p: Probe) -> float:
     """Jacov with every sample normalised alone: responses differ by the network, not by who shares the batch.
 
     As ``jacov``, of ∂(Σ outputs)/∂x with isolated norms.
 
     Fails:
-        No gradient reaches an input, or it is the same everywhere; token inputs; batch norm that sees a single value
-        per channel and sample.
+        No gradient reaches an input, or it is the same everywhere; batch norm that sees a single value per channel and
+        sample.
     """
     q = p.at(norm="isolated")
-    if not trace(q).x.requires_grad:
-        raise Unscorable("the inputs are tokens: there is no gradient with respect to them")
-    return response_diversity(sample_statistics(q, "outputs").x)
+    return response_diversity(trace(q).at_input(sample_statistics(q, "outputs").at_inputs))
 
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=2)
@@ -74,7 +72,7 @@ def layer_entropy(p: Probe) -> float:
     return _entropy(torch.stack(traces).double().cpu())
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=2)
+@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=3)
 def isometry(p: Probe) -> float:
     """Closeness of the blocks to passing gradients on at their own size, in every direction and at their own place.
 

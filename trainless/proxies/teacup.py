@@ -23,7 +23,7 @@ PAPER = Paper(
 _SETTING = Setting(weights=Kaiming(), batch=32, options=(("batches", 4),))
 
 
-@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="expressivity", setting=_SETTING)
+@proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="expressivity", setting=_SETTING, version=2)
 def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 1) -> float:
     """Length distortion: how far the network's response moves when its input does.
 
@@ -42,14 +42,12 @@ def length(p: Probe, of: Literal["loss", "outputs"] = "loss", batches: int = 1) 
     """
     if of == "outputs":
         return float(output_gradient(p).flatten(1).norm(dim=1).sqrt().mean())
-    if not p.x.is_floating_point():
-        raise Unscorable("the inputs are tokens: there is no gradient with respect to them")
     parts = p.split(batches) if batches > 1 else (p,)
     norms = [(loss_gradients(q).x * len(q.x)).flatten(1).norm(dim=0).double().sum() for q in parts]
     return float(torch.stack(norms).mean() / 2)
 
 
-@proxy(higher_is_better=False, labels=True, paper=PAPER, aspect="saliency", scale="log", setting=_SETTING)
+@proxy(higher_is_better=False, labels=True, paper=PAPER, aspect="saliency", scale="log", setting=_SETTING, version=2)
 def loss_synflow(p: Probe, batches: int = 1) -> float:
     """TEACUP's SynFlow: saliency of the loss in the network of absolute weights.
 
@@ -63,7 +61,7 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
         No gradient reaches the weights.
     """
     total = _loss_flow(p.once(weights=Magnitude(double=False), norm="batch"), batches)
-    if not math.isfinite(total):
+    if not math.isfinite(total) or total == 0:  # a loss may vanish in single precision
         total = _loss_flow(p.once(weights=Magnitude(), x=Double(), norm="batch"), batches)
     if total == 0:
         raise Unscorable("no gradient reaches the weights: the sum is zero")

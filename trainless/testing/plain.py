@@ -11,16 +11,18 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainless.core.errors import InputError
+from trainless.testing.gates import by_sample, entered
 
 NORMS = (
     *(nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm),
@@ -235,31 +237,95 @@ def _zico(p: PlainNetwork) -> float:
 
 
 def _jacov(p: PlainNetwork) -> float:
-    if not p.x.is_floating_point():
-        raise NoValue("tokens have no gradient")
-    x = p.x.clone().requires_grad_()
-    outputs = p.run(p.net, x)
-    found = torch.autograd.grad(outputs.sum(), x, allow_unused=True, materialize_grads=True)[0].flatten(1).double()
+    if p.x.is_floating_point():
+        x = p.x.clone().requires_grad_()
+        outputs = p.run(p.net, x)
+        found = torch.autograd.grad(outputs.sum(), x, allow_unused=True, materialize_grads=True)[0].flatten(1).double()
+    else:
+        found = _at_embeddings(p)
     if bool((found.std(1) == 0).any()):
         raise NoValue("a gradient does not vary")
     values = np.linalg.eigvalsh(np.corrcoef(found.numpy())) + 1e-5
     return float(-(np.log(values) + 1 / values).sum())
 
 
+def _at_embeddings(p: PlainNetwork) -> Tensor:
+    """The gradient of the sum of outputs at what tokens are looked up as, one row per sample.
+
+    A lookup is one of tokens if every sample's indices are its own tokens, or a single other one such as a start; where
+    there is none, if its indices are others when the samples change places.
+    """
+    with _Lookups() as seen:
+        outputs = p.run(p.net, p.x)
+    with _Lookups() as again:
+        p.run(p.net, p.x.roll(1, 0))
+    own: list[tuple[Tensor, int]] = []
+    made: list[tuple[Tensor, int]] = []
+    for (indices, output), (others, _) in zip(seen.found, again.found, strict=True):
+        for axis in (axis for axis, size in enumerate(indices.shape) if size == len(p.x)):
+            rows = zip(indices.movedim(axis, 0), p.x, strict=True)
+            strange = set[int]().union(*(set(row.flatten().tolist()) - set(x.flatten().tolist()) for row, x in rows))
+            if len(strange) <= 1 and len(indices.unique()) > 1:
+                own.append((output, axis))
+                break
+        else:
+            if not torch.equal(indices, others):
+                made.append((output, 0))
+    chosen = own or made
+    if not chosen:
+        raise NoValue("tokens are not looked up")
+    found = torch.autograd.grad(
+        outputs.sum(), [output for output, _ in chosen], allow_unused=True, materialize_grads=True
+    )
+    parts = [each.movedim(axis, 0).flatten(1) for each, (_, axis) in zip(found, chosen, strict=True)]
+    return torch.cat(parts, 1).double()
+
+
+class _Lookups(TorchFunctionMode):
+    """Keeps indices and rows of every lookup in a table, with their graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[Tensor, Tensor]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in (F.embedding, F.embedding_bag, torch.embedding):
+            tensors = [each for each in (*args, *(kwargs or {}).values()) if isinstance(each, Tensor)]
+            self.found.append((next(each for each in tensors if not each.is_floating_point()), result))
+        elif func is Tensor.__getitem__ and isinstance(args[0], nn.Parameter) and isinstance(args[1], Tensor):
+            self.found.append((args[1], result))
+        return result
+
+
 def _naswot(p: PlainNetwork) -> float:
-    seen = _Gates()
     net = p.copy()
-    for module in net.modules():
-        if isinstance(module, nn.RNNBase | nn.RNNCellBase):  # what is inside a cell has no pattern
-            module.register_forward_pre_hook(seen.look_away)
-            module.register_forward_hook(seen.look_again)
-    with seen:
-        p.run(net, p.x)
-    if not seen.inputs:
+    gates = entered(net, lambda: p.run(net, p.x))
+    if not gates:
         raise NoValue("no rectifying activation")
-    if any(len(gate) != len(p.x) for gate in seen.inputs):
-        raise NoValue("a rectifier's first axis is not the samples'")
-    bits = np.concatenate([(gate > 0).flatten(1).numpy() for gate in seen.inputs], 1)
+    apart = p.copy().eval()  # where samples do not touch one another, unless by code of its own
+
+    def changed(index: int | None) -> list[Tensor]:
+        x = p.x.clone()
+        if index is not None:
+            x[index] = p.x[index - 1]
+        with _patched(DROPOUTS, lambda function, x, *args, **kwargs: x):
+            return entered(apart, lambda: apart(x))
+
+    before, after = changed(None), [changed(index) for index in range(len(p.x))]
+    rows = []
+    for place, gate in enumerate(gates):
+        alike = all(len(each) == len(gates) and each[place].shape == gate.shape for each in (before, *after))
+        moved = [each[place] != before[place] for each in after] if alike else []
+        if moved and not any(bool(each.any()) for each in moved):
+            continue  # it does not depend on the input
+        found = by_sample(gate, moved)
+        if found is None:
+            raise NoValue("samples and positions are mixed")
+        rows.append((found.flatten(1) > 0).numpy())
+    if not rows:
+        raise NoValue("no rectifying activation")
+    bits = np.concatenate(rows, 1)
     kernel = np.array([[float((a == b).sum()) for b in bits] for a in bits])
     if np.linalg.matrix_rank(kernel) < len(kernel):
         raise NoValue("the kernel is singular")
@@ -333,87 +399,6 @@ MEASURES: dict[str, Callable[[PlainNetwork], float | tuple[float, float]]] = {
     "params": _params,
     "flops": _flops,
 }
-
-
-class _Gates(TorchDispatchMode):
-    """Keeps what enters each activation that opens and closes, also where it is written out in simpler operations.
-
-    Written out are: a clamp from zero; ``1 + tanh(u)`` and ``1 + erf(u)``, as in GELU; ``x · sigmoid(c · x)``, as in
-    SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``.
-    """
-
-    KINDS = frozenset(
-        (
-            *(aten.relu, aten.relu_, aten.relu6, aten.relu6_, aten.gelu, aten.gelu_, aten.hardsigmoid),
-            *(aten.silu, aten.silu_, aten.mish, aten.mish_, aten.hardswish, aten.hardswish_, aten.elu, aten.elu_),
-            *(aten.celu, aten.celu_, aten.selu, aten.selu_, aten.leaky_relu, aten.leaky_relu_, aten._prelu_kernel),
-            *(aten.softplus, aten.threshold, aten.threshold_, aten.rrelu_with_noise, aten.hardsigmoid_),
-        )
-    )
-    CLIPPED = frozenset((aten.hardtanh, aten.hardtanh_, aten.clamp, aten.clamp_, aten.clamp_min, aten.clamp_min_))
-    SQUASHED = frozenset((aten.tanh, aten.erf, aten.special_erf, aten.sigmoid))
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.inputs: list[Tensor] = []
-        self.away = False
-        self.made: dict[int, tuple[Any, list[Any], Tensor]] = {}  # operation, arguments and result, by the result
-
-    def look_away(self, *event: Any) -> None:
-        """Keep nothing from here on."""
-        self.away = True
-
-    def look_again(self, *event: Any) -> None:
-        """Keep what comes."""
-        self.away = False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kind, given = func.overloadpacket, list(args)
-        if not self.away:
-            entered = self._entered(kind, given)
-            if entered is not None:
-                self.inputs.append(entered.detach().clone())
-        result = func(*args, **(kwargs or {}))
-        if kind in self.SQUASHED or kind in (aten.add, aten.mul):
-            self.made[id(result)] = kind, given, result  # the result is held, so that its id stays its own
-        return result
-
-    def _from(self, tensor: Any, *kinds: Any) -> list[Any]:
-        """The arguments that a tensor was made from by one of these operations."""
-        kind, given, _ = self.made.get(id(tensor), (None, [], None))
-        return given if kind in kinds else []
-
-    def _entered(self, kind: Any, given: list[Any]) -> Tensor | None:
-        """What entered the activation that this call is or completes."""
-        if kind in self.KINDS:
-            entered: Tensor = given[0]
-            return entered
-        if kind is aten.glu:
-            gate: Tensor = given[0].chunk(2, given[1] if len(given) > 1 else -1)[1]
-            return gate
-        if kind in self.CLIPPED:
-            return self._clipped(kind in (aten.hardtanh, aten.hardtanh_), given)
-        if kind is aten.add and _is(given[1], 1):
-            return next(iter(self._from(given[0], aten.tanh, aten.erf, aten.special_erf)), None)
-        if kind in (aten.mul, aten.mul_):
-            for x, other in (given[:2], given[1::-1]):
-                inside = next(iter(self._from(other, aten.sigmoid)), None)
-                if inside is not None and any(x is each for each in (inside, *self._from(inside, aten.mul))):
-                    return cast(Tensor, x)
-        return None
-
-    def _clipped(self, symmetric: bool, given: list[Any]) -> Tensor | None:
-        limits: list[Any] = [-1.0, 1.0] if symmetric else [None, None]
-        x, low, high = [*given, *limits[len(given) - 1 :]]
-        if low != 0:
-            return cast(Tensor, x) if symmetric else None
-        shifted = self._from(x, aten.add)
-        return shifted[0] if high == 6 and shifted and _is(shifted[1], 3) else cast(Tensor, x)
-
-
-def _is(value: Any, number: float) -> bool:
-    """Whether an argument is this number; scalars may come as tensors."""
-    return bool(value == number) if not isinstance(value, Tensor) or value.ndim == 0 else False
 
 
 class _Products(TorchDispatchMode):

@@ -1,0 +1,173 @@
+"""Windows that are filed as images of their own, sequences first, and rectifiers that do not depend on the input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainless.core.target import Target
+from trainless.probe import Probe, block_scatters, blocks
+from trainless.probe.features import paired
+from trainless.proxies import registry
+
+SAMPLES = 6
+Rectify = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Mapped(nn.Module):
+    """A layer over channels, its rectifier filed in some way, a residual sum and a head."""
+
+    def __init__(self, way: Rectify) -> None:
+        super().__init__()
+        self.stem, self.wide, self.head = nn.Conv2d(3, 6, 1), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.bias = nn.Linear(2, 6)
+        self.way = way
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).permute(0, 2, 3, 1)
+        return self.head((x + self.way(self, x)).mean((1, 2)))
+
+
+def windows_first(net: nn.Module, x: Tensor) -> Tensor:
+    """As in Swin: every window of 2 × 2 is an image of its own; samples are the slow part of the first axis."""
+    n, h, w, c = x.shape
+    parts = x.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, 4, c)
+    parts = F.relu(net.wide(parts))
+    return parts.view(n, h // 2, w // 2, 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+
+
+def windows_last(net: nn.Module, x: Tensor) -> Tensor:
+    """The same, with samples the fast part of the first axis."""
+    n, h, w, c = x.shape
+    parts = x.view(n, h // 2, 2, w // 2, 2, c).permute(1, 3, 0, 2, 4, 5).reshape(-1, 4, c)
+    parts = F.relu(net.wide(parts))
+    return parts.view(h // 2, w // 2, n, 2, 2, c).permute(2, 0, 3, 1, 4, 5).reshape(n, h, w, c)
+
+
+def sequence_first(net: nn.Module, x: Tensor) -> Tensor:
+    """Rows on the first axis: as many as there are samples."""
+    return F.relu(net.wide(x.transpose(0, 1))).transpose(0, 1)
+
+
+def beside_a_bias(net: nn.Module, x: Tensor) -> Tensor:
+    """A network of positions makes a bias, as in Swin v2: it is the same for all samples."""
+    places = torch.stack(torch.meshgrid(torch.arange(6.0), torch.arange(6.0), indexing="ij"), -1).to(x)
+    return F.relu(net.wide(x)) + F.relu(net.bias(places))
+
+
+def unfolded(net: nn.Module, x: Tensor) -> Tensor:
+    """Patches by unfold, as in TNT."""
+    n, h, w, c = x.shape
+    parts = F.unfold(x.permute(0, 3, 1, 2), 2, stride=2).transpose(1, 2).reshape(-1, c, 4).transpose(1, 2)
+    parts = F.relu(net.wide(parts)).transpose(1, 2).reshape(n, -1, c * 4).transpose(1, 2)
+    return F.fold(parts, (h, w), 2, stride=2).permute(0, 2, 3, 1)
+
+
+WAYS: dict[str, Rectify] = {
+    each.__name__: each for each in (windows_first, windows_last, sequence_first, beside_a_bias, unfolded)
+}
+
+
+def made(way: Rectify) -> Probe:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        net, x = Mapped(way).double(), torch.randn(SAMPLES, 3, 6, 6, dtype=torch.float64)
+    return Probe.of(net, (x, torch.arange(SAMPLES) % 3), Target("multiclass", 3))
+
+
+def bits(p: Probe) -> np.ndarray:
+    """Which units open, sample by sample, each sent through on its own."""
+    net = p.net
+    return np.stack([(net.wide(net.stem(x[None]).permute(0, 2, 3, 1)) > 0).flatten().numpy() for x in p.x])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_patterns_are_the_samples(way: str) -> None:
+    p = made(WAYS[way])
+    found = bits(p)
+    kernel = [[float((a == b).sum()) for b in found] for a in found]
+    assert registry["naswot"](p) == pytest.approx(float(np.linalg.slogdet(kernel)[1]), rel=1e-12)
+    assert registry["linear_regions"](p) == len({row.tobytes() for row in found})
+    assert registry["swap"](p) == len({tuple(column) for column in found.T})
+
+
+def test_zen_is_a_mean_over_samples_and_not_over_windows() -> None:
+    assert registry["zen"](made(windows_first)) == pytest.approx(
+        registry["zen"](made(lambda net, x: F.relu(net.wide(x))))
+    )
+
+
+class Pyramid(nn.Module):
+    """A map, then tokens of the halved map row by row, as in PVT and Twins; or the halved map itself."""
+
+    def __init__(self, tokens: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 8, 2, 2)
+        self.norm, self.mix, self.head = nn.LayerNorm(8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.tokens = tokens
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.second(F.relu(self.first(x)))
+        x = x.flatten(2).transpose(1, 2) if self.tokens else x.permute(0, 2, 3, 1)
+        x = x + F.gelu(self.mix(self.norm(x)))
+        return self.head(x.flatten(1, -2).mean(1))
+
+
+@pytest.mark.parametrize("proxy", ["isometry", "trainability", "expressivity", "progressivity", "block_meco"])
+def test_tokens_of_a_map_lie_where_the_map_does(proxy: str) -> None:
+    values = []
+    for tokens in (True, False):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            net, x = Pyramid(tokens).double(), torch.randn(SAMPLES, 3, 8, 8, dtype=torch.float64)
+        values.append(registry[proxy](Probe.of(net, (x, torch.arange(SAMPLES) % 3), Target("multiclass", 3))))
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_a_grid_that_is_laid_out_anew_is_paired_place_by_place() -> None:
+    """What the coarser grid merges becomes channels: the four fine places of each coarse one, by hand."""
+    fine = torch.arange(2 * 3 * 4 * 4.0).view(2, 3, 4, 4)
+    left, right = paired(fine, torch.arange(2 * 5 * 4.0).view(2, 5, 4), None, (2, 2))
+    assert right.shape == (5, 8)
+    for sample in range(2):
+        for place, (row, column) in enumerate([(0, 0), (0, 2), (2, 0), (2, 2)]):
+            expected = fine[sample, :, row : row + 2, column : column + 2].flatten()
+            assert sorted(left[:, 4 * sample + place].tolist()) == sorted(expected.tolist())
+
+
+class Beginning(nn.Module):
+    """Residual branches that give nothing yet: their last norm begins at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1)
+        self.branches = nn.ModuleList(nn.Sequential(nn.Conv2d(6, 6, 3, padding=1), nn.BatchNorm2d(6)) for _ in range(2))
+        for branch in self.branches:
+            nn.init.zeros_(branch[1].weight)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for branch in self.branches:
+            x = x + branch(x)
+        return self.head(x.mean((2, 3)))
+
+
+def test_a_branch_that_begins_at_zero_passes_gradients_on_at_their_own_size() -> None:
+    """The Jacobian is the identity: what comes out is the ±1 that went in, so s is the largest of their covariance."""
+    x = torch.randn(SAMPLES, 3, 8, 8)
+    p = Probe.of(Beginning(), (x, torch.arange(SAMPLES) % 3), Target("multiclass", 3))
+    assert len(blocks(p)) == len(block_scatters(p)) == 3
+    scores = []
+    for block in blocks(p)[1:]:
+        signs = block.signs(p.generator(f"trainability/{block.name}")).transpose(0, 1).flatten(1).double().numpy()
+        spread = np.linalg.svd(signs @ signs.T / signs.shape[1])[1][0]
+        scores.append(2 - spread - 1 / (spread + 1e-6))
+    assert registry["trainability"](p) == pytest.approx(math.fsum(scores) / 2, rel=1e-5)
+    assert registry["trainability"](p) > -0.1

@@ -1,0 +1,134 @@
+"""What opens and closes in a network, seen where PyTorch's kernels are called; shares no code with the probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+
+
+def entered(net: nn.Module, run: Callable[[], object]) -> list[Tensor]:
+    """What enters each activation of a network that opens and closes while it runs, in order.
+
+    Example:
+        >>> net = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.GELU())
+        >>> [float(each) for each in entered(net, lambda: net(torch.zeros(1)))]
+        [0.0, 0.0]
+    """
+    seen = _Gates()
+    hooks = []
+    for module in net.modules():
+        if isinstance(module, nn.RNNBase | nn.RNNCellBase):  # what is inside a cell has no pattern
+            hooks += [module.register_forward_pre_hook(seen.look_away), module.register_forward_hook(seen.look_again)]
+    try:
+        with seen:
+            run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen.inputs
+
+
+def by_sample(gate: Tensor, moved: Sequence[Tensor]) -> Tensor | None:
+    """A tensor as one row per sample: of an axis along which every place is moved by one sample alone.
+
+    Args:
+        gate: The tensor.
+        moved: For each sample, where the tensor changes when this sample's input does.
+
+    Example:
+        >>> by_sample(torch.arange(4), [torch.tensor([1, 0, 1, 0]), torch.tensor([0, 1, 0, 1])]).tolist()
+        [[0, 2], [1, 3]]
+    """
+    for axis in range(gate.ndim) if moved else ():
+        movers = torch.stack([each.movedim(axis, 0).flatten(1).any(1) if gate.ndim > 1 else each > 0 for each in moved])
+        each = movers.sum(1)
+        if bool((movers.sum(0) == 1).all()) and bool((each == each[0]).all()):
+            return torch.stack([gate.movedim(axis, 0)[row] for row in movers])
+    return gate if gate.ndim and len(gate) == len(moved) else None
+
+
+class _Gates(TorchDispatchMode):
+    """Keeps what enters each activation that opens and closes, also where it is written out in simpler operations.
+
+    Written out are: a clamp from zero; ``1 + tanh(u)`` and ``1 + erf(u)``, as in GELU; ``x · sigmoid(c · x)``, as in
+    SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``.
+    """
+
+    KINDS = frozenset(
+        (
+            *(aten.relu, aten.relu_, aten.relu6, aten.relu6_, aten.gelu, aten.gelu_, aten.hardsigmoid),
+            *(aten.silu, aten.silu_, aten.mish, aten.mish_, aten.hardswish, aten.hardswish_, aten.elu, aten.elu_),
+            *(aten.celu, aten.celu_, aten.selu, aten.selu_, aten.leaky_relu, aten.leaky_relu_, aten._prelu_kernel),
+            *(aten.softplus, aten.threshold, aten.threshold_, aten.rrelu_with_noise, aten.hardsigmoid_),
+        )
+    )
+    CLIPPED = frozenset((aten.hardtanh, aten.hardtanh_, aten.clamp, aten.clamp_, aten.clamp_min, aten.clamp_min_))
+    SQUASHED = frozenset((aten.tanh, aten.erf, aten.special_erf, aten.sigmoid))
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.inputs: list[Tensor] = []
+        self.away = False
+        self.made: dict[int, tuple[Any, list[Any], Tensor]] = {}  # operation, arguments and result, by the result
+
+    def look_away(self, *event: Any) -> None:
+        """Keep nothing from here on."""
+        self.away = True
+
+    def look_again(self, *event: Any) -> None:
+        """Keep what comes."""
+        self.away = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kind, given = func.overloadpacket, list(args)
+        if not self.away:
+            entered = self._entered(kind, given)
+            if entered is not None:
+                self.inputs.append(entered.detach().clone())
+        result = func(*args, **(kwargs or {}))
+        if kind in self.SQUASHED or kind in (aten.add, aten.mul):
+            self.made[id(result)] = kind, given, result  # the result is held, so that its id stays its own
+        return result
+
+    def _from(self, tensor: Any, *kinds: Any) -> list[Any]:
+        """The arguments that a tensor was made from by one of these operations."""
+        kind, given, _ = self.made.get(id(tensor), (None, [], None))
+        return given if kind in kinds else []
+
+    def _entered(self, kind: Any, given: list[Any]) -> Tensor | None:
+        """What entered the activation that this call is or completes."""
+        if kind in self.KINDS:
+            entered: Tensor = given[0]
+            return entered
+        if kind is aten.glu:
+            gate: Tensor = given[0].chunk(2, given[1] if len(given) > 1 else -1)[1]
+            return gate
+        if kind in self.CLIPPED:
+            return self._clipped(kind in (aten.hardtanh, aten.hardtanh_), given)
+        if kind is aten.add and _is(given[1], 1):
+            return next(iter(self._from(given[0], aten.tanh, aten.erf, aten.special_erf)), None)
+        if kind in (aten.mul, aten.mul_):
+            for x, other in (given[:2], given[1::-1]):
+                inside = next(iter(self._from(other, aten.sigmoid)), None)
+                if inside is not None and any(x is each for each in (inside, *self._from(inside, aten.mul))):
+                    return cast(Tensor, x)
+        return None
+
+    def _clipped(self, symmetric: bool, given: list[Any]) -> Tensor | None:
+        limits: list[Any] = [-1.0, 1.0] if symmetric else [None, None]
+        x, low, high = [*given, *limits[len(given) - 1 :]]
+        if low != 0:
+            return cast(Tensor, x) if symmetric else None
+        shifted = self._from(x, aten.add)
+        return shifted[0] if high == 6 and shifted and _is(shifted[1], 3) else cast(Tensor, x)
+
+
+def _is(value: Any, number: float) -> bool:
+    """Whether an argument is this number; scalars may come as tensors."""
+    return bool(value == number) if not isinstance(value, Tensor) or value.ndim == 0 else False
