@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import ast
 import re
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.progress import Pace
 from trainless.core.text import printable
 from trainless.core.types import Floats, Json
 from trainless.runs.folder import CONFIGURATION, SETTINGS, is_plain
@@ -154,32 +156,59 @@ def status_of(failures: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in failures.items()) or OK
 
 
-class RunReader(Protocol):
-    """Reads one run again and again; it never writes, and it may be behind for a while on a large one."""
+class RunReader(ABC):
+    """Reads one run again and again; it never writes, and it may be behind for a while on a large one.
+
+    Attributes:
+        kind: What it is a run of.
+        space: The space; None where it is code of the user's own, which is not run here.
+    """
+
+    kind: ClassVar[RunKind]
+    space: Space | None = None
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with the first line again."""
+        self._failures, self._pace = Failures(), Pace()
+        self._made: tuple[object, Candidates] = (None, NOTHING)
 
     @property
-    def kind(self) -> RunKind: ...
-
-    @property
+    @abstractmethod
     def settings(self) -> Json: ...
 
     @property
-    def space(self) -> Space | None:
-        """The space; None where it is code of the user's own, which is not run here."""
+    def failures(self) -> Failures:
+        return self._failures
 
-    @property
-    def failures(self) -> Failures: ...
-
+    @abstractmethod
     def refresh(self) -> bool:
         """Read what is new; whether there is more to be read at once."""
 
+    @abstractmethod
     def progress(self) -> RunProgress: ...
 
     def table(self) -> Candidates:
         """The candidates; the same object as long as nothing is new."""
+        mark = self._mark()
+        if self._made[0] != mark:
+            self._made = (mark, self._candidates())
+        return self._made[1]
 
+    @abstractmethod
+    def _mark(self) -> object:
+        """Differs whenever the table has to be made anew."""
+
+    @abstractmethod
+    def _candidates(self) -> Candidates:
+        """The table, made anew."""
+
+    @abstractmethod
     def best(self) -> Best | None: ...
 
+    @abstractmethod
     def told(self, column: str) -> tuple[list[float], bool]:
         """Every value of a column in the order in which they came, and whether higher is better."""
 

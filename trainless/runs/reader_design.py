@@ -28,21 +28,19 @@ from trainless.runs.folder import (
     read_configuration,
 )
 from trainless.runs.reader import (
-    NOTHING,
     OK,
     Best,
     Candidates,
     Failures,
     Measured,
-    RunKind,
     RunProgress,
+    RunReader,
     RunStage,
     RunState,
     space_of,
     table_of,
 )
 from trainless.runs.reader_search import FolderSource, SearchReader
-from trainless.spaces.protocol import Space
 
 _HIGHER = {"valid_loss": False, "valid_accuracy": True, "epochs": None, "seconds": None}
 COLUMNS = tuple(Measured(*each) for each in _HIGHER.items())
@@ -50,20 +48,19 @@ SECONDS = 3
 _REMEDY = "give another folder"
 
 
-class DesignReader:
+class DesignReader(RunReader):
     """Reads a design; its searches keep their steps where asked, and the clock gives seconds since 1970."""
 
-    kind: RunKind = "design"
+    kind = "design"
 
     def __init__(self, folder: Path, *, keep: bool = False, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self._folder, self._keep, self._clock = folder, keep, clock
         self.searches: dict[str, SearchReader] = {}
         self._settings: Json = read_configuration(folder)
         self._plan: Mapping[str, Any] = {}
         self._planned = 0.0
-        self.space: Space | None = None
         self._members: dict[str, Mapping[str, Any]] = {}
-        self._made: tuple[int, Candidates] = (-1, NOTHING)
 
     @property
     def settings(self) -> Json:
@@ -160,14 +157,15 @@ class DesignReader:
             return "running"
         return "finished" if is_plain(self._folder / SUMMARY) else "stopped"
 
-    def table(self) -> Candidates:
-        if self._made[0] != len(self._members):
-            names = list(self._members)
-            rows = [self._members[name]["values"] for name in names]
-            archs = [self._arch(self._members[name]) for name in names]
-            status = [str(self._members[name]["status"]) for name in names]
-            self._made = (len(names), table_of(archs, COLUMNS, rows, status, names=names))
-        return self._made[1]
+    def _mark(self) -> object:
+        return len(self._members)
+
+    def _candidates(self) -> Candidates:
+        names = list(self._members)
+        rows = [self._members[name]["values"] for name in names]
+        archs = [self._arch(self._members[name]) for name in names]
+        status = [str(self._members[name]["status"]) for name in names]
+        return table_of(archs, COLUMNS, rows, status, names=names)
 
     def _arch(self, about: Mapping[str, Any]) -> str:
         arch = tuple(about["arch"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from trainless.core.arch import Arch, is_region
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.progress import Pace, time_left
+from trainless.core.progress import time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Floats, Json
 from trainless.rankings import registry as rankings
@@ -36,13 +36,11 @@ from trainless.runs.folder import (
 )
 from trainless.runs.loop import Step
 from trainless.runs.reader import (
-    NOTHING,
     Best,
     Candidates,
-    Failures,
     Measured,
-    RunKind,
     RunProgress,
+    RunReader,
     RunState,
     space_of,
     status_of,
@@ -177,17 +175,21 @@ class StoreSource:
         return self._seen
 
 
-class SearchReader:
+class SearchReader(RunReader):
     """Reads a search, and keeps every step in :attr:`steps` for who needs more than the table."""
 
-    kind: RunKind = "search"
+    kind = "search"
 
     def __init__(self, source: SearchSource, *, keep: bool = False) -> None:
         self._source, self._keep = source, keep
         self._open(source.configuration())
 
+    @property
+    def settings(self) -> Json:
+        return self._settings
+
     def _open(self, configuration: Json) -> None:
-        self.settings = configuration
+        self._settings = configuration
         with undamaged("the run's configuration", _REMEDY):
             self._directions = {str(n): bool(up) for n, up in self.settings["higher_is_better"].items()}
             self._ranking = str(self.settings.get("ranking") or "")
@@ -196,14 +198,12 @@ class SearchReader:
         self._begin()
 
     def _begin(self) -> None:
+        super()._begin()
         self.steps: list[Step] = []
         self._top: dict[Arch, tuple[float, Outcome]] = {}
         self._told: dict[str, list[float]] = {name: [] for name in self._directions}
         self._spent: tuple[int, float] = (0, 0.0)
         self._lines, self._regions = 0, 0
-        self._pace = Pace()
-        self.failures = Failures()
-        self._made: tuple[object, Candidates] = (None, NOTHING)
         self._whole: tuple[object, bool] = (None, False)
 
     def refresh(self) -> bool:
@@ -211,7 +211,7 @@ class SearchReader:
         if any(configuration.get(name) != self.settings.get(name) for name in DECISIVE):
             self._open(configuration)
             self._source.rewind()
-        self.settings = configuration
+        self._settings = configuration
         anew, lines, more = self._source.more()
         if anew:
             self._begin()
@@ -229,7 +229,7 @@ class SearchReader:
             twin = None if is_region(proposal.candidate) else self._twin(proposal.arch)
             for column, reason in outcome.failures.items():
                 text = "a region" if twin is None else self._text(twin)
-                self.failures.add(text, str(column), str(reason))
+                self._failures.add(text, str(column), str(reason))
             if twin is None:
                 self._regions += 1
                 continue
@@ -292,13 +292,13 @@ class SearchReader:
             self._whole = (mark, bool(text) and (sure or {self._text(twin) for twin in self._top} <= held))
         return text if self._whole[1] else ""
 
-    def table(self) -> Candidates:
-        final = "" if self._source.running() else self._published()
-        mark = (self._lines, final)
-        if self._made[0] != mark:
-            with undamaged("the leaderboard", _REMEDY):
-                self._made = (mark, self._final(final) if final else self._live())
-        return self._made[1]
+    def _mark(self) -> tuple[int, str]:
+        return self._lines, "" if self._source.running() else self._published()
+
+    def _candidates(self) -> Candidates:
+        final = self._mark()[1]
+        with undamaged("the leaderboard", _REMEDY):
+            return self._final(final) if final else self._live()
 
     def _live(self) -> Candidates:
         twins = list(self._top)

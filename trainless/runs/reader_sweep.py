@@ -16,20 +16,18 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.processes import began_at, exists
-from trainless.core.progress import Pace, time_left
+from trainless.core.progress import time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.proxies.proxy import registry as proxies
 from trainless.runs.folder import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
 from trainless.runs.reader import (
-    NOTHING,
     OK,
     Best,
     Candidates,
-    Failures,
     Measured,
-    RunKind,
     RunProgress,
+    RunReader,
     RunState,
     space_of,
     table_of,
@@ -45,12 +43,13 @@ _REMEDY = "delete it, and what it held is scored again"
 _EXPECTED: dict[type[Any], str] = {dict: "settings by their names", list: "sessions, each with its figures"}
 
 
-class SweepReader:
+class SweepReader(RunReader):
     """Reads a sweep; the clock gives seconds since 1970."""
 
-    kind: RunKind = "sweep"
+    kind = "sweep"
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self._folder, self._clock = folder, clock
         self._settings = self._read(SETTINGS, dict)
         self.space = space_of({}, str(self._settings.get("space", "")))
@@ -60,9 +59,7 @@ class SweepReader:
         self._offsets: dict[str, int] = {}
         self._merged, self._in_all = 0.0, 0
         self._sessions: tuple[float, list[Any]] = (0.0, [])
-        self._rows, self._made = 0, (-1, NOTHING)
-        self._pace = Pace()
-        self.failures = Failures()
+        self._rows = 0
 
     @property
     def settings(self) -> Json:
@@ -128,7 +125,7 @@ class SweepReader:
         self._told.setdefault(proxy, []).append(value)
         self._rows += 1
         if status != OK:
-            self.failures.add(arch, proxy, status)
+            self._failures.add(arch, proxy, status)
 
     def progress(self) -> RunProgress:
         state, done = self._state(), len(self._values)
@@ -159,15 +156,15 @@ class SweepReader:
             return "running" if alive or self._clock() - written < FRESH else "stopped"
         return "finished" if self._last().get("archs") == self._last().get("of") else "ended"
 
-    def table(self) -> Candidates:
-        if self._made[0] != self._rows:
-            names = list(self._asked)
-            archs = list(self._values)
-            rows = [_means(self._values[arch], names) for arch in archs]
-            status = [_failed(self._values[arch]) for arch in archs]
-            columns = [Measured(name, self._up(name)) for name in names]
-            self._made = (self._rows, table_of(archs, columns, rows, status))
-        return self._made[1]
+    def _mark(self) -> object:
+        return self._rows
+
+    def _candidates(self) -> Candidates:
+        names, archs = list(self._asked), list(self._values)
+        rows = [_means(self._values[arch], names) for arch in archs]
+        status = [_failed(self._values[arch]) for arch in archs]
+        columns = [Measured(name, self._up(name)) for name in names]
+        return table_of(archs, columns, rows, status)
 
     def _up(self, name: str) -> bool:
         return bool(proxies[name].higher_is_better) if name in proxies else True
