@@ -79,3 +79,14 @@ def survives_everything(folder: Path) -> None:
 @pytest.mark.parametrize("what", [same_and_survives_the_loss_of_a_node, survives_everything])
 def test_a_ray_cluster(what: Callable[[Path], None], tmp_path: Path) -> None:
     alone(what, tmp_path)
+
+
+def keeps_the_contract(folder: Path) -> None:
+    from trainless.testing import check_executor
+
+    check_executor("ray")
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract_of_executors(tmp_path: Path) -> None:
+    alone(keeps_the_contract, tmp_path)

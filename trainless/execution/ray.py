@@ -68,6 +68,7 @@ class Cluster(Pool[Actor[P], P, R]):
     def _connect(self) -> None:
         execution = self._execution
         where: dict[str, Any] = {
+            "address": "local",  # one of our own, also where another runs on this machine
             "num_cpus": execution.workers,
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",  # nobody else's
