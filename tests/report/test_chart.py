@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainless.report.chart import Plot, bounds, chart, frame, line, path, ticks
-from trainless.report.page import Markup, duration, figure, joined, percent, table, tag
+from trainless.report.page import Markup, duration, joined, percent, rounded, table, tag
 
 NUMBER = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -88,5 +88,5 @@ def test_only_markup_passes_unescaped() -> None:
 
 def test_numbers_as_people_read_them() -> None:
     assert [percent(0.5, 0), percent(0.9996), percent(0.0004)] == ["50\u00a0%", ">99.9\u00a0%", "<0.1\u00a0%"]
-    assert [figure(math.nan), figure(math.inf), figure(0.0)] == ["–", "∞", "0.000"]
+    assert [rounded(math.nan), rounded(math.inf), rounded(0.0)] == ["–", "∞", "0.000"]
     assert [duration(0.25), duration(7200), duration(100 * 86400)] == ["0.2 s", "2 h", "100 days"]

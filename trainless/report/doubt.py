@@ -14,7 +14,7 @@ from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
 from trainless.report.chart import bar, bounds, chart, clipped, dot, frame, legend, line, words
 from trainless.report.contents import Arrays, Contents, Json, report_part
-from trainless.report.page import Content, Markup, drawn, figure, grid, joined, percent, table, tag
+from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, table, tag
 from trainless.report.result import UNIT, estimate, whole
 from trainless.report.summary import deferral_in_words, width_in_words
 from trainless.report.training import CASES, picture
@@ -99,21 +99,21 @@ def _area_words(test: Json) -> str:
     own = test["confidence_curve"]["area"]
     text = (
         "The vote of the members, on the cases on which they agree most, then on more and more of them. The mean over"
-        f" the curve is {figure(own)}"
+        f" the curve is {rounded(own)}"
     )
     if "single" not in test:
         return text + "."
     other, size = test["single"]["confidence_curve"]["area"], test["single"]["size"]
     verdict = "the same" if round(own, 3) == round(other, 3) else "better" if own > other else "worse"
-    return f"{text}, that of {size} networks of one architecture {figure(other)}: {verdict} on these cases."
+    return f"{text}, that of {size} networks of one architecture {rounded(other)}: {verdict} on these cases."
 
 
 def _calibration_words(test: Json) -> str:
     after, before = test["calibration_error"], test["calibration_error_raw"]
     return (
         "Where it states a probability, how often it is right: on the dashed line both are the same. Calibration error"
-        f" {figure(after['value'])} {estimate(after)[1]}, before calibration {figure(before['value'])}"
-        f" (temperature {figure(test['temperature'])})."
+        f" {rounded(after['value'])} {estimate(after)[1]}, before calibration {rounded(before['value'])}"
+        f" (temperature {rounded(test['temperature'])})."
     )
 
 
@@ -302,7 +302,8 @@ def _chips(contents: Contents, case: int) -> list[Content]:
         word = "truth in the interval" if inside else "truth outside"
         chips.append(tag("span", word, class_=f"chip {'good' if inside else 'bad'}"))
     if "drift" in said and said["drift"][case] <= LEVEL:
-        chips.append(tag("span", f"unlike the training data (p = {figure(float(said['drift'][case]))})", class_="chip"))
+        p = rounded(float(said["drift"][case]))
+        chips.append(tag("span", f"unlike the training data (p = {p})", class_="chip"))
     return list(chips)
 
 
@@ -321,7 +322,7 @@ def _class_card(contents: Contents, case: int, image: Markup | None) -> Markup:
         more = f" and {len(inside) - 6} more" if len(inside) > 6 else ""
         facts["possible"] = (", ".join(inside[:6]) + more) or "no class fits"
     total, apart = float(said["total"][case]), float(said["epistemic"][case])
-    facts["doubt"] = f"entropy {figure(total)}, {percent(apart / total if total else 0.0, 0)} from disagreement"
+    facts["doubt"] = f"entropy {rounded(total)}, {percent(apart / total if total else 0.0, 0)} from disagreement"
     members = said["members"][:, case]
     order = np.argsort(-members.mean(0), kind="stable")
     top = sorted({int(said["y"][case]), *order[:TOP].tolist()}, key=lambda k: -float(members[:, k].mean()))[: TOP + 1]
@@ -340,11 +341,11 @@ def _value_card(contents: Contents, case: int, image: Markup | None) -> Markup:
     facts = {"truth": _numbers(truth), "it says": _numbers(mean)}
     if "low" in said:
         ends = zip(said["low"][case].tolist(), said["high"][case].tolist(), strict=True)
-        facts["interval"] = "; ".join(f"{figure(low)} to {figure(high)}" for low, high in ends)
+        facts["interval"] = "; ".join(f"{rounded(low)} to {rounded(high)}" for low, high in ends)
     names = contents.ensemble["members"][:MOST_VOTES]
     rows = [[name, _numbers(row)] for name, row in zip(names, said["members"][:, case], strict=False)]
     return _card(case, image, _chips(contents, case), facts, table(["member", "says"], rows))
 
 
 def _numbers(values: object) -> str:
-    return ", ".join(figure(float(value)) for value in np.asarray(values).reshape(-1)[:4])
+    return ", ".join(rounded(float(value)) for value in np.asarray(values).reshape(-1)[:4])

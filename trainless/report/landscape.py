@@ -16,7 +16,7 @@ from trainless.proxies import registry as proxies
 from trainless.rankings import LogSum, registry
 from trainless.report.chart import Plot, bar, bounds, chart, colour, dot, frame, line
 from trainless.report.contents import Contents, SearchRecord, report_part
-from trainless.report.page import Content, Markup, drawn, figure, grid, percent, short, tag
+from trainless.report.page import Content, Markup, drawn, grid, percent, rounded, short, tag
 from trainless.report.search import method_legend, methods
 
 MOST_PANELS = 8
@@ -191,7 +191,7 @@ def landscape_figure(plane: Plane, name: str, *, higher: bool, searches: Sequenc
     step = max(1, len(share) // MOST_POINTS)
     for place in range(0, len(share), step):
         if math.isfinite(share[place]):
-            tip = f"{name} {figure(float(values[place]))}, better than {percent(float(share[place]), 0)}"
+            tip = f"{name} {rounded(float(values[place]))}, better than {percent(float(share[place]), 0)}"
             at = (float(plane.points[place, 0]), float(plane.points[place, 1]))
             marks.append(dot(box, *at, "cn", tip=tip, radius=2, kind="faint"))
     return chart(box, f"Landscape of {name}", *marks, *_ways(box, plane, searches))

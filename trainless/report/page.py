@@ -83,11 +83,11 @@ def short(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def figure(value: float | None, digits: int = 3) -> str:
+def rounded(value: float | None, digits: int = 3) -> str:
     """A number for a table; a dash where there is none.
 
     Example:
-        >>> figure(0.98765), figure(None), figure(1234567.0), figure(0.0000123), figure(-math.inf)
+        >>> rounded(0.98765), rounded(None), rounded(1234567.0), rounded(0.0000123), rounded(-math.inf)
         ('0.988', '–', '1,234,567', '1.23e-05', '−∞')
     """
     if value is None or math.isnan(value):

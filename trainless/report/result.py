@@ -28,7 +28,7 @@ from trainless.report.chart import (
     words,
 )
 from trainless.report.contents import Contents, Json, report_part
-from trainless.report.page import Content, Markup, drawn, figure, joined, percent, table, tag, text_width
+from trainless.report.page import Content, Markup, drawn, joined, percent, rounded, table, tag, text_width
 from trainless.report.search import in_words
 from trainless.report.words import class_rows, positive_in_words, yardstick_rows
 
@@ -84,7 +84,7 @@ def metrics(contents: Contents) -> list[Content]:
     """Every metric with its interval."""
     test, rows = contents.summary["test"], []
     for name, value in test["ensemble"].items():
-        row = [metric_in_words(name), *estimate(value), figure(test["members_mean"][name])]
+        row = [metric_in_words(name), *estimate(value), rounded(test["members_mean"][name])]
         if "single" in test:
             row += [" ".join(estimate(test["single"]["ensemble"][name]))]
         rows.append(row)
@@ -127,7 +127,7 @@ def yardsticks(contents: Contents) -> Content:
 
 def estimate(value: Json) -> tuple[str, str]:
     """A value and its interval as texts."""
-    return figure(value["value"]), f"[{figure(value['low'])}, {figure(value['high'])}]"
+    return rounded(value["value"]), f"[{rounded(value['low'])}, {rounded(value['high'])}]"
 
 
 @report_part("tested")
@@ -136,7 +136,7 @@ def by_method(contents: Contents) -> Content:
     test = contents.summary["test"]
     main, rows = test["main"], []
     for name, own in test["by_searcher"].items():
-        each = f"{figure(own['members_mean'][main])} ± {figure(own['members_deviation'][main])}"
+        each = f"{rounded(own['members_mean'][main])} ± {rounded(own['members_deviation'][main])}"
         rows.append([in_words(name), str(own["size"]), each, " ".join(estimate(own["ensemble"][main]))])
     head = ["found by", "members", f"{main.replace('_', ' ')} of a member", "of their own ensemble"]
     return table(head, rows, caption="The members by the method that found them") if len(rows) > 1 else None
@@ -257,11 +257,11 @@ def values_figure(y: Floats, mean: Floats, low: Floats | None, high: Floats | No
     plane = frame(span, span, x_title="true value", y_title="predicted", height=400)
     marks = [line(plane, list(span), list(span), "cn", kind="thin dashed")]
     for place in range(len(y)):
-        tip = f"true {figure(float(y[place]))}, predicted {figure(float(mean[place]))}"
+        tip = f"true {rounded(float(y[place]))}, predicted {rounded(float(mean[place]))}"
         if low is not None and high is not None:
             ends = float(low[::step][place]), float(high[::step][place])
             marks.append(whisker(plane, float(y[place]), max(ends[0], span[0]), min(ends[1], span[1]), "c0 faint"))
-            tip += f", interval {figure(ends[0])} to {figure(ends[1])}"
+            tip += f", interval {rounded(ends[0])} to {rounded(ends[1])}"
         marks.append(dot(plane, float(y[place]), float(mean[place]), "c0", tip=tip, radius=3))
     return chart(plane, f"Predicted against true values{name}", *marks)
 
@@ -288,7 +288,7 @@ def metrics_figure(test: Json) -> Markup:
         marks += _row(plane.x, y, test["ensemble"][name], "c0", "the ensemble", name)
         for value in test["members"][name]:
             if value is not None:
-                marks.append(_at(plane.x(value), y - 11, 2.5, "c0 faint", f"a member: {name} {figure(value)}"))
+                marks.append(_at(plane.x(value), y - 11, 2.5, "c0 faint", f"a member: {name} {rounded(value)}"))
         if "single" in test:
             marks += _row(plane.x, y + 11, test["single"]["ensemble"][name], "c1", "one architecture", name)
     entries = [("c0", "the ensemble, 95 % interval"), ("c0 thick faint", "its members")]
@@ -300,10 +300,10 @@ def metrics_figure(test: Json) -> Markup:
 def _row(scale: Any, y: float, value: Json, shade: str, who: str, name: str) -> list[Markup]:
     if value["value"] is None:
         return []
-    tip = f"{who}: {name.replace('_', ' ')} {figure(value['value'])}"
+    tip = f"{who}: {name.replace('_', ' ')} {rounded(value['value'])}"
     marks = []
     if value["low"] is not None and value["high"] is not None:
-        tip += f" [{figure(value['low'])}, {figure(value['high'])}]"
+        tip += f" [{rounded(value['low'])}, {rounded(value['high'])}]"
         marks.append(bar(scale(value["low"]), y - 2, scale(value["high"]) - scale(value["low"]), 4, shade, share=0.45))
     return [*marks, _at(scale(value["value"]), y, 5, shade, tip)]
 

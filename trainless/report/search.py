@@ -15,7 +15,7 @@ from trainless.rankings import RankSum, registry
 from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
 from trainless.report.contents import Contents, SearchRecord, report_part
 from trainless.report.draw import svg as draw_svg
-from trainless.report.page import Content, Markup, drawn, figure, grid, joined, percent, tag, text_width
+from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, tag, text_width
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Counted, Space
 from trainless.spaces.sketch import Drawable, Graph, Sketch
@@ -262,7 +262,7 @@ def best_so_far_figure(searches: Sequence[SearchRecord], standing: Sequence[Floa
         if np.isfinite(curve).any():
             marks.append(line(plane, list(range(1, count + 1)), curve.tolist(), shade, step=True, tip=one.name))
         if math.isfinite(end):
-            tip = f"{one.name}: its winner, {what} {figure(end)}, after {count} candidates"
+            tip = f"{one.name}: its winner, {what} {rounded(end)}, after {count} candidates"
             marks.append(dot(plane, count, end, shade, tip=tip))
     key = method_legend(searches) if len(searches) > 1 else None
     return joined([chart(plane, f"Best {what} against candidates looked at", *marks), key])

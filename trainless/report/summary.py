@@ -9,7 +9,7 @@ import numpy as np
 
 from trainless.learn.metrics import clopper_pearson
 from trainless.report.contents import Contents, Json, report_part
-from trainless.report.page import Content, Markup, duration, figure, joined, percent, table, tag
+from trainless.report.page import Content, Markup, duration, joined, percent, rounded, table, tag
 from trainless.report.training import inputs_in_words, instead_seconds
 from trainless.report.words import sanity_in_words
 
@@ -66,8 +66,8 @@ def _how_good(contents: Contents) -> str:
     mae, r2 = test["ensemble"]["mae"], test["ensemble"]["r2"]["value"]
     share = "an unknown share" if r2 is None else percent(r2) if r2 > 0 else "none"
     return (
-        f"On {test['samples']:,} cases that it had never seen it was off by {figure(mae['value'])} on average (95 %"
-        f" interval {figure(mae['low'])} to {figure(mae['high'])}); it explains {share} of the variance."
+        f"On {test['samples']:,} cases that it had never seen it was off by {rounded(mae['value'])} on average (95 %"
+        f" interval {rounded(mae['low'])} to {rounded(mae['high'])}); it explains {share} of the variance."
     )
 
 
@@ -109,7 +109,7 @@ def width_in_words(own: Json) -> str:
         >>> width_in_words({"mean_width": None}), width_in_words({"mean_width": 2.5})
         ('without bounds', '2.500 wide on average')
     """
-    return "without bounds" if own["mean_width"] is None else f"{figure(own['mean_width'])} wide on average"
+    return "without bounds" if own["mean_width"] is None else f"{rounded(own['mean_width'])} wide on average"
 
 
 def deferral_in_words(own: Json, asked: float) -> str:
@@ -145,7 +145,7 @@ def _fact(value: str, what: str, more: str, kind: str = "") -> Markup:
 
 
 def _range(own: Json) -> str:
-    return f"{figure(own['low'])} to {figure(own['high'])}"
+    return f"{rounded(own['low'])} to {rounded(own['high'])}"
 
 
 def _facts(contents: Contents) -> list[Markup]:
@@ -160,13 +160,13 @@ def _facts(contents: Contents) -> list[Markup]:
     for name, what in (("auc", "area under the ROC curve"), ("balanced_accuracy", "balanced accuracy")):
         own = test["ensemble"].get(name)
         if own and own["value"] is not None:
-            facts.append(_fact(figure(own["value"]), what, _range(own), kind))
+            facts.append(_fact(rounded(own["value"]), what, _range(own), kind))
     share = f"{right:,} of {n:,} test cases; {percent(low)} to {percent(high)}"
     facts.append(_fact(percent(right / n), "right", share, kind))
     if "positive" in test:
         own = test["positive"]
-        more = f"{_range(own['sensitivity'])}; specificity {figure(own['specificity']['value'])}"
-        facts.append(_fact(figure(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more))
+        more = f"{_range(own['sensitivity'])}; specificity {rounded(own['specificity']['value'])}"
+        facts.append(_fact(rounded(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more))
     if "deferral" in test:
         own = test["deferral"]
         asked = percent(contents.settings["accuracy"], 0)
@@ -185,7 +185,7 @@ def _facts(contents: Contents) -> list[Markup]:
 def _value_facts(test: Json) -> list[Markup]:
     own = test["ensemble"]
     named = {"mae": "off on average", "r2": "R², of 1 at best"}
-    facts = [_fact(figure(own[name]["value"]), what, _range(own[name])) for name, what in named.items()]
+    facts = [_fact(rounded(own[name]["value"]), what, _range(own[name])) for name, what in named.items()]
     if "intervals" in test:
         held = test["intervals"]
         more = f"{percent(held['promised'], 0)} promised; {width_in_words(held)}"
@@ -273,7 +273,7 @@ def searches(contents: Contents) -> Content:
     for one in contents.searches:
         values: Mapping[str, float] = one.best_values[0] if one.best_values else {}
         text = contents.space.format(one.best[0]) if contents.space and one.best else str(list(one.best[:1]))
-        scores = [figure(values.get(name)) for name in names]
+        scores = [rounded(values.get(name)) for name in names]
         counts = [str(one.seed), f"{one.evaluations:,}", f"{one.seconds:.1f}"]
         rows.append([one.name, one.searcher, *counts, *scores, tag("code", text)])
     return table(head, rows, caption="Searches and the scores of their winners")
@@ -290,7 +290,7 @@ def members(contents: Contents) -> Content:
         if test is not None and member["folder"] in names and member["search"] != "single":
             value = test["members"][test["main"]][names.index(member["folder"])]
         what = [member["name"], member["search"], str(member["seed"]), str(member["epochs"])]
-        found = [figure(member["valid_loss"]), figure(value), f"{member['seconds']:.1f}"]
+        found = [rounded(member["valid_loss"]), rounded(value), f"{member['seconds']:.1f}"]
         rows.append([*what, *found, tag("code", member["arch"])])
     main = "test" if test is None else f"test {test['main'].replace('_', ' ')}"
     head = ["member", "search", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
@@ -323,7 +323,7 @@ def leaderboard(contents: Contents) -> Content:
     rows: list[Sequence[Content]] = []
     for place, (arch, values) in enumerate(zip(one.best, one.best_values, strict=True), start=1):
         text = contents.space.format(arch) if contents.space else str(list(arch))
-        rows.append([str(place), *(figure(values.get(name)) for name in names), tag("code", text)])
+        rows.append([str(place), *(rounded(values.get(name)) for name in names), tag("code", text)])
     return table(["rank", *names, "architecture"], rows, caption="The best candidates")
 
 

@@ -22,7 +22,7 @@ from trainless.core.types import Bytes, Floats
 from trainless.learn.checkpoint import Epoch
 from trainless.report.chart import WIDE, axes, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
 from trainless.report.contents import Contents, report_part
-from trainless.report.page import Content, Markup, drawn, duration, figure, grid, joined, percent, short, tag
+from trainless.report.page import Content, Markup, drawn, duration, grid, joined, percent, rounded, short, tag
 from trainless.report.search import in_words, origins
 
 EXAMPLES, CASES, BINS = 10, 9, 24
@@ -88,7 +88,7 @@ def examples(contents: Contents) -> list[Content]:
     """A few samples of the training part."""
     figures = []
     for kept, y in zip(contents.shown["examples"], contents.shown["examples_y"], strict=True):
-        name = contents.classes[int(y)] if contents.classes else figure(float(y.reshape(-1)[0]))
+        name = contents.classes[int(y)] if contents.classes else rounded(float(y.reshape(-1)[0]))
         figures.append(tag("figure", picture(kept, f"An example of {name}"), tag("figcaption", name)))
     tiny = contents.shown["examples"].ndim == 5 and contents.shown["examples"].shape[1] == 1
     size = ("tiny" if len(figures) > 5 else "few") if tiny else "small"
@@ -122,7 +122,7 @@ def values_balance_figure(counts: Sequence[Sequence[int]], edges: Sequence[float
         x, wide, done = plane.x(edges[place]), plane.x(edges[place + 1]) - plane.x(edges[place]), 0
         for part, (name, shade) in enumerate((("training", "c0"), ("validation", "c5"), ("test", "c1"))):
             count = counts[part][place]
-            tip = f"{figure(edges[place])} to {figure(edges[place + 1])}: {count} in the {name} part"
+            tip = f"{rounded(edges[place])} to {rounded(edges[place + 1])}: {count} in the {name} part"
             high = plane.y(done) - plane.y(done + count)
             marks.append(bar(x + 0.5, plane.y(done + count), wide - 1, high, shade, tip=tip))
             done += count
@@ -347,7 +347,7 @@ def loss_figure(histories: Mapping[str, History], shades: Mapping[str, str]) -> 
         there = [(loss, x) for loss, x in zip(losses, xs, strict=True) if math.isfinite(loss)]
         if there:
             loss, x = min(there)
-            tip = f"member {name}: least validation loss {figure(loss)} after epoch {x}"
+            tip = f"member {name}: least validation loss {rounded(loss)} after epoch {x}"
             marks.append(dot(plane, x, loss, shades[name], tip=tip, radius=3.5))
     return chart(plane, "Losses of the members while they were trained", *marks)
 

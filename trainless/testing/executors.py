@@ -79,7 +79,7 @@ def _pool(execution: Execution) -> Pool[Any, Order, str]:
 
 def _all(pool: Pool[Any, Order, str], orders: list[Order]) -> dict[Order, str]:
     """Have everything done, never more at a time than there are slots."""
-    waiting, given, found = [Job(order) for order in orders], {}, {}
+    waiting, given, found = [Job(order) for order in orders], dict[int, Job[Order]](), dict[Order, str]()
     while waiting or given:
         while waiting and len(given) < pool.slots:
             job = waiting.pop()
