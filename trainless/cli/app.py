@@ -12,6 +12,7 @@ from trainless.cli.bench import bench
 from trainless.cli.demo import demo
 from trainless.cli.design import design
 from trainless.cli.listing import listing
+from trainless.cli.look import look
 from trainless.cli.predict import export, predict
 from trainless.cli.score import score
 from trainless.cli.search import export_study, search
@@ -50,6 +51,7 @@ for _name, _command, _short in (
     ("list", listing, "List proxies, spaces, searchers and all else by name."),
     ("demo", demo, "Rank some architectures and draw the best."),
     ("search", search, "Search a space by a proxy or a ranking."),
+    ("look", look, "Say what was understood of data."),
     ("design", design, "From data to an ensemble with uncertainty."),
     ("predict", predict, "Predict new cases with a design's ensemble."),
     ("export", export, "Write an ensemble as one ONNX file."),

@@ -13,6 +13,7 @@ from trainless.core.files import data_directory
 from trainless.core.task import PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
+from trainless.tasks.medmnist import class_names
 from trainless.tasks.numpy_files import arrays_of, parts_of
 from trainless.tasks.reading import Samples
 from trainless.tasks.recordings import Recordings, from_recordings, stored
@@ -71,13 +72,6 @@ def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0]
 
 
-MEDMNIST_CLASSES = {
-    "breastmnist": ("malignant", "normal or benign"),
-    "pneumoniamnist": ("normal", "pneumonia"),
-    "adrenalmnist3d": ("normal", "hyperplasia"),
-}
-
-
 def medmnist(name: str, *, label: str | int = "") -> Task:
     """A MedMNIST set (Yang et al. 2023, CC BY 4.0) with its own split.
 
@@ -97,7 +91,7 @@ def medmnist(name: str, *, label: str | int = "") -> Task:
     channels = "last" if given["train"].x.ndim == (5 if solid else 4) else "none"
     reading = Reading(dims=3 if solid else 2, channels=channels, label=label)
     notes = [f"read from {path.name}, a rebuilt copy of the set"] if path.stem != name else []
-    return assemble(name, given, reading, MEDMNIST_CLASSES.get(name.removesuffix("_rebuilt"), ()), notes)
+    return assemble(name, given, reading, class_names(name, given), notes)
 
 
 RHYTHMS = ("N", "A", "O", "~")  # normal, atrial fibrillation, other, too noisy

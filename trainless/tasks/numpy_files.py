@@ -16,6 +16,7 @@ from trainless.core.processes import physical_memory
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
+from trainless.tasks.medmnist import class_names
 from trainless.tasks.reading import Samples
 from trainless.tasks.settings import Reading, reads
 
@@ -108,7 +109,7 @@ def from_npz(path: Path, reading: Reading) -> Task:
             f"{path.name} has the arrays {', '.join(sorted(arrays)) or 'none'}; expected train_images and"
             " train_labels (with val_… and test_…), x and y, or x_train and y_train"
         )
-    return assemble(path.stem, given, reading, names)
+    return assemble(path.stem, given, reading, names or class_names(path.stem, given))
 
 
 def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:

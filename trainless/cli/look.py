@@ -1,0 +1,162 @@
+"""``trainless look``: what was understood of data, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainless.cli.options import with_settings
+from trainless.tasks.settings import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainless.core.task import Task
+    from trainless.tasks.look import Findings
+
+WORDS = {0: "vectors", 1: "signals", 2: "images", 3: "volumes"}
+SHOWN = 8  # of a list
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+pre{{white-space:pre-wrap}}img{{max-width:100%}}</style><h1>{title}</h1><pre>{text}</pre>
+<img alt="examples of each class" src="data:image/png;base64,{picture}"></html>
+"""
+
+
+@with_settings(Reading)
+def look(
+    data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
+    settings: Reading,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Draw examples into a .png, or a page into an .html.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Say what was understood of data: parts, classes, groups, leaks, copies, doubtful labels; nothing is trained."""
+    import json
+
+    from trainless.core.errors import InputError
+    from trainless.core.files import strict
+    from trainless.tasks import task as open_task
+    from trainless.tasks.drawing import in_text
+    from trainless.tasks.look import examples, look_at
+
+    place = Path(out) if out else None
+    if place is not None and place.suffix not in (".png", ".html"):
+        raise InputError(f"--out {out} was given; expected a file that ends with .png or .html")
+    task = open_task(data, **settings.given)
+    if task.train is None:
+        raise InputError(f"{task.name} has no data to look at: give a file, a folder or a task with data")
+    found = look_at(task)
+    if as_json:
+        typer.echo(json.dumps(strict(found), indent=2, allow_nan=False))
+    else:
+        typer.echo("\n".join(lines_of(found, task)))
+    if place is not None:
+        write(place, found, task)
+        typer.echo(f"Examples are in {place}.", err=as_json)
+    elif not as_json and not task.vocabulary:
+        for name, row in list(examples(task, 1).items())[:SHOWN]:
+            typer.echo(f"  {name}:")
+            for sample in row:
+                typer.echo("\n".join(f"    {line}" for line in in_text(sample)))
+
+
+def lines_of(found: Findings, task: Task) -> list[str]:
+    """The findings as sentences and one small table."""
+    total, rows = sum(found.cases.values()), sum(found.windows.values())
+    shape = "×".join(map(str, found.input_shape))
+    what = "tokens" if task.vocabulary else WORDS[task.dims]
+    cut = f" cut into {rows:,} windows, answered by recording" if rows else ""
+    lines = [f"{found.name}: {found.kind}, {total:,} cases{cut}; {what} of {shape}"]
+    if not task.vocabulary:
+        lines[0] += f", values {found.range[0]:g} to {found.range[2]:g} (mean {found.range[1]:.4g})"
+    lines += [f"note: {note}" for note in found.notes]
+    lines += _table(found)
+    lines.append(_groups(found))
+    lines.append(_leaks(found))
+    inside = [each for each in found.copies if len(set(each.parts)) == 1]
+    lines.append(f"Copies within a part: {_some([_pair(each.cases) for each in inside])}.")
+    if found.contradictions:
+        pairs = [f"{_pair(each.cases)} ({' and '.join(dict.fromkeys(each.labels))})" for each in found.contradictions]
+        lines.append(f"LABELS CONTRADICT EACH OTHER: the same inputs have different labels: {_some(pairs)}.")
+    lines.append(f"Inputs that do not vary: {_some(found.constant)}.")
+    lines.append(_doubts(found))
+    return lines
+
+
+def _table(found: Findings) -> list[str]:
+    if not found.classes:
+        return ["  " + ", ".join(f"{name} {count:,}" for name, count in found.cases.items())]
+    names = list(next(iter(found.classes.values())))
+    wide = max(5, *(len(name) for name in names)) + 2
+    lines = [" " * (wide + 2) + "".join(f"{part:>8}" for part in found.classes)]
+    for name in names:
+        lines.append(f"  {name:<{wide}}" + "".join(f"{counts[name]:>8,}" for counts in found.classes.values()))
+    lines.append(f"  {'all':<{wide}}" + "".join(f"{found.cases[part]:>8,}" for part in found.classes))
+    return lines
+
+
+def _groups(found: Findings) -> str:
+    if not found.groups:
+        return "Groups: none are known. Where a patient has several cases, name the column with --group."
+    counts = ", ".join(f"{name} {count:,}" for name, count in found.groups.items())
+    shared = f" IN TWO PARTS: {_some(found.shared_groups)}." if found.shared_groups else " None is in two parts."
+    return f"Groups: {counts}.{shared}"
+
+
+def _leaks(found: Findings) -> str:
+    leaks = found.leaks
+    if not leaks:
+        return "Leaks: no case is in two parts."
+    pairs = [" = ".join(f"{part} {case}" for part, case in zip(each.parts, each.cases, strict=True)) for each in leaks]
+    return f"LEAKS: exactly the same inputs are in two parts: {_some(pairs)}."
+
+
+def _doubts(found: Findings) -> str:
+    from trainless.tasks.look import tells
+
+    if math.isnan(found.trees):
+        return "Doubtful labels: not looked for (values, tokens, or too few cases of a class)."
+    trees = f"trees in cross-validation have a balanced accuracy of {found.trees:.2f}"
+    if not tells(found.trees, len(next(iter(found.classes.values())))):
+        return f"Doubtful labels: cannot be told; {trees}, which is too near to chance."
+    if not found.doubtful:
+        return f"Doubtful labels: none found; {trees}."
+    cases = [
+        f"{each.part} {each.case} is {each.label}, looks like {each.looks_like} ({each.probability:.0%})"
+        for each in found.doubtful
+    ]
+    return f"Doubtful labels: {_some(cases)}; {trees}, so look before you change anything."
+
+
+def _pair(names: Sequence[str]) -> str:
+    return " = ".join(names[:3]) + (" = …" if len(names) > 3 else "")
+
+
+def _some(items: Sequence[str]) -> str:
+    if not items:
+        return "none"
+    more = f"; and {len(items) - SHOWN:,} more" if len(items) > SHOWN else ""
+    return f"{len(items):,} ({'; '.join(items[:SHOWN])}{more})"
+
+
+def write(place: Path, found: Findings, task: Task) -> None:
+    """Examples of each class as a picture, or that and the findings as one page."""
+    import base64
+    import html
+    import io
+
+    from trainless.core.files import write_atomic
+    from trainless.tasks.drawing import sheet
+    from trainless.tasks.look import examples
+
+    picture = io.BytesIO()
+    sheet({} if task.vocabulary else examples(task)).save(picture, "PNG")
+    if place.suffix == ".png":
+        write_atomic(place, picture.getvalue())
+        return
+    text = html.escape("\n".join(lines_of(found, task)))
+    coded = base64.b64encode(picture.getvalue()).decode()
+    write_atomic(place, PAGE.format(title=html.escape(found.name), text=text, picture=coded))
