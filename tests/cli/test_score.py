@@ -307,7 +307,7 @@ BAD = [
     ((*SMALL, ARCH, "--batch", "-1"), "--batch -1 was given; expected at least 0"),
     ((*SMALL, ARCH, "--seed", str(2**64)), f"the seed {2**64} was given; expected 0 to {2**53 - 1}"),
     ((*SMALL, ARCH, "--output", "0"), "--output and --space were given"),
-    (("score", "--space", "nb201", ARCH, "--task", "digits", "--classes", "5"), "a task brings its own classes"),
+    (("score", "--space", "nb201", ARCH, "--task", "digits", "--classes", "5"), "expected 10 different names"),
     (("score", "--space", "nb201", ARCH, "--input", "3x1000000x1000000"), "takes 768,000.0 GB, but this machine has"),
     (("score", "--space", "nb201", "--space-args", "cells=foo", ARCH), "cells=foo was given; expected a whole number"),
     (("demo", "--out", "my_nets.py/x"), "--out my_nets.py/x cannot be made"),

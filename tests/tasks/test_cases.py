@@ -79,11 +79,11 @@ def test_a_manifest_of_unknown_files(tmp_path: Path) -> None:
 def test_several_tables_ask_for_one(tmp_path: Path) -> None:
     scans(tmp_path)
     scans(tmp_path, "other.csv", count=30)
-    with pytest.raises(InputError, match=r"has 2 CSV tables; expected one .*choose with table="):
+    with pytest.raises(InputError, match=r"has 2 CSV tables; expected one .*choose with --labels"):
         task(tmp_path)
-    assert sum(len(task(tmp_path, table="other.csv").part(p)) for p in ("train", "valid", "test")) == 30
-    with pytest.raises(InputError, match=r"table='x.csv' was given, but .* has no such file"):
-        task(tmp_path, table="../x.csv")
+    assert sum(len(task(tmp_path, labels="other.csv").part(p)) for p in ("train", "valid", "test")) == 30
+    with pytest.raises(InputError, match=r"labels='x.csv' was given, but .* has no such file"):
+        task(tmp_path, labels="../x.csv")
 
 
 def test_images_lie_as_they_are_meant_to_be_seen(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_bad_tables_and_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"broken.nii cannot be read as a NIfTI volume"):
         task(tmp_path)
     (tmp_path / "more.csv").write_text("file,label\n")
-    with pytest.raises(InputError, match=r"has 2 CSV tables; expected one .*choose with table="):
+    with pytest.raises(InputError, match=r"has 2 CSV tables; expected one .*choose with --labels"):
         task(tmp_path)
 
 

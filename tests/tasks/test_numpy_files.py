@@ -141,7 +141,7 @@ def test_npy_labels_and_groups_from_csv(tmp_path: Path) -> None:
 
 def test_npy_without_labels(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", images(5))
-    with pytest.raises(InputError, match=r"x.npy has shape .* and no labels: give labels=FILE"):
+    with pytest.raises(InputError, match=r"x.npy has shape .* and no labels: give --labels FILE"):
         task(tmp_path / "x.npy")
     with pytest.raises(InputError, match=r"there is no file .*nothing.csv"):
         task(tmp_path / "x.npy", labels=tmp_path / "nothing.csv")

@@ -13,6 +13,7 @@ from trainless.cli.options import AsJson, OwnDefaults, with_settings
 from trainless.core.machine import AUTO, worker_count
 from trainless.core.vocabulary import common
 from trainless.designs.settings import DesignSettings
+from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DesignPlace:
-    """The folder of a design, and the form of its data."""
+    """The folder of a design."""
 
     out: str = common("out", "runs/design")
-    size: str = common("size")
 
 
 @with_settings
 def design(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
     place: DesignPlace,
+    form: Reading,
     settings: Annotated[DesignSettings, OwnDefaults(device=AUTO, workers=0)],
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +56,7 @@ def design(
     from trainless.tasks import task as open_task
 
     keep_warm()
-    task, out = open_task(data, **({"size": place.size} if place.size else {})), Path(place.out)
+    task, out = open_task(data, **form.given), Path(place.out)
     if not as_json:
         _announce(task, settings.preset, out)
     with Bars(patience=0) as bars:

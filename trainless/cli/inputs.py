@@ -18,28 +18,29 @@ if TYPE_CHECKING:
     from trainless.scoring.batches import BatchSource
     from trainless.scoring.request import Init
     from trainless.scoring.subjects import Subject
+    from trainless.tasks.settings import Reading
 
 DEFAULT_SHAPE = "3x32x32"
 DEFAULT_CLASSES = 10
 OWN = "own"  # the size that each network was made for
 
 
-def task_or_noise(task: str, shape: str, classes: int | None, size: str) -> Task:
+def task_or_noise(task: str, shape: str, form: Reading) -> Task:
     """Open the task that was named, or make noise of a shape."""
     from trainless.core.task import Task
     from trainless.tasks import task as find
 
     if task and shape not in ("", OWN):
         raise InputError("--task and --input were given; expected one of them: a task brings its own inputs")
-    if task and classes is not None:
-        raise InputError("--task and --classes were given; expected one of them: a task brings its own classes")
     if task:
-        return find(task, **({"size": size} if size else {}))
-    if size:
-        raise InputError("--size was given without --task; expected a task whose images are to be resized")
-    return Task.noise(
-        parse_shape(DEFAULT_SHAPE if shape in ("", OWN) else shape), DEFAULT_CLASSES if classes is None else classes
-    )
+        return find(task, **form.given)
+    for name in form.given:
+        if name != "classes":
+            raise InputError(f"--{name.replace('_', '-')} was given without --task; expected a task that it is about")
+    classes = ",".join(form.classes) or str(DEFAULT_CLASSES)
+    if not classes.isdigit():
+        raise InputError(f"--classes {classes} was given without --task; expected a number of classes, such as 10")
+    return Task.noise(parse_shape(DEFAULT_SHAPE if shape in ("", OWN) else shape), int(classes))
 
 
 def say_capped(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> None:

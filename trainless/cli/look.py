@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainless.cli.options import with_settings
+from trainless.cli.options import AsJson, with_settings
+from trainless.core.settings import setting
+from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
@@ -26,12 +29,20 @@ pre{{white-space:pre-wrap}}img{{max-width:100%}}</style><h1>{title}</h1><pre>{te
 """
 
 
-@with_settings(Reading)
+@dataclass(frozen=True)
+class LookPlace:
+    """Where examples are drawn."""
+
+    png: str = common("png")
+    html: str = setting("", "Write what was found, with examples, into this HTML file.", metavar="FILE")
+
+
+@with_settings
 def look(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
-    settings: Reading,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Draw examples into a .png, or a page into an .html.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    form: Reading,
+    place: LookPlace,
+    as_json: AsJson = False,
 ) -> None:
     """Say what was understood of data: parts, classes, groups, leaks, copies, doubtful labels; nothing is trained."""
     import json
@@ -42,10 +53,7 @@ def look(
     from trainless.tasks.drawing import in_text
     from trainless.tasks.look import examples, look_at
 
-    place = Path(out) if out else None
-    if place is not None and place.suffix not in (".png", ".html"):
-        raise InputError(f"--out {out} was given; expected a file that ends with .png or .html")
-    task = open_task(data, **settings.given)
+    task = open_task(data, **form.given)
     if task.train is None:
         raise InputError(f"{task.name} has no data to look at: give a file, a folder or a task with data")
     found = look_at(task)
@@ -53,9 +61,9 @@ def look(
         typer.echo(json.dumps(strict(found), indent=2, allow_nan=False))
     else:
         typer.echo("\n".join(lines_of(found, task)))
-    if place is not None:
+    if place.png or place.html:
         write(place, found, task)
-        typer.echo(f"Examples are in {place}.", err=as_json)
+        typer.echo(f"Examples are in {' and '.join(filter(None, (place.png, place.html)))}.", err=as_json)
     elif not as_json and not task.vocabulary:
         for name, row in list(examples(task, 1).items())[:SHOWN]:
             typer.echo(f"  {name}:")
@@ -142,7 +150,7 @@ def _some(items: Sequence[str]) -> str:
     return f"{len(items):,} ({'; '.join(items[:SHOWN])}{more})"
 
 
-def write(place: Path, found: Findings, task: Task) -> None:
+def write(place: LookPlace, found: Findings, task: Task) -> None:
     """Examples of each class as a picture, or that and the findings as one page."""
     import base64
     import html
@@ -154,9 +162,9 @@ def write(place: Path, found: Findings, task: Task) -> None:
 
     picture = io.BytesIO()
     sheet({} if task.vocabulary else examples(task)).save(picture, "PNG")
-    if place.suffix == ".png":
-        write_atomic(place, picture.getvalue())
-        return
-    text = html.escape("\n".join(lines_of(found, task)))
-    coded = base64.b64encode(picture.getvalue()).decode()
-    write_atomic(place, PAGE.format(title=html.escape(found.name), text=text, picture=coded))
+    if place.png:
+        write_atomic(Path(place.png), picture.getvalue())
+    if place.html:
+        text = html.escape("\n".join(lines_of(found, task)))
+        coded = base64.b64encode(picture.getvalue()).decode()
+        write_atomic(Path(place.html), PAGE.format(title=html.escape(found.name), text=text, picture=coded))

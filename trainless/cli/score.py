@@ -11,6 +11,7 @@ import typer
 from trainless.cli.options import AsJson, with_settings
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
+from trainless.tasks.settings import Reading
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,6 @@ class ScoreSettings:
     space_args: str = common("space_args")
     task: str = common("task")
     shape: str = common("shape")
-    classes: int | None = common("classes")
-    size: str = common("size")
     proxies: str = common("proxies", "", shown="all; with --ranking those that it needs")
     ranking: str | None = common("ranking")
     seed: int = common("seed")
@@ -47,6 +46,7 @@ def score(
         ),
     ],
     settings: ScoreSettings,
+    form: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Score networks at initialisation: architectures of a space, or any nn.Module of yours."""
@@ -70,7 +70,7 @@ def score(
     wanted += find_ranking(given.ranking).proxies if given.ranking else ()
     chosen, how, numbers = select(",".join(wanted)), init_named(given.init), seed_list(given.seed, given.seeds)
     with redirect_stdout(sys.stderr):  # whatever the user's own code prints
-        opened = task_or_noise(given.task, given.shape, given.classes, given.size)
+        opened = task_or_noise(given.task, given.shape, form)
         subjects = open_subjects(candidates, given.space, given.space_args, given.output)
         if given.ranking and len(subjects) < 2:
             raise InputError(

@@ -14,6 +14,7 @@ from trainless.cli.options import AsJson, with_settings
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.runs.settings import EVALUATIONS, SearchCallbacks, SearchSettings
+from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +31,10 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class SearchPlace:
-    """The folder of a search, the space, and the form of the data."""
+    """The folder of a search, and the space."""
 
     space: str = common("space")
     space_args: str = common("space_args")
-    size: str = common("size")
     latency_table: str = setting("", "Take the latency (in ms) from a table instead.", metavar="TABLE:DATASET:METRIC")
     out: str = common("out", "runs/search")
 
@@ -43,6 +43,7 @@ class SearchPlace:
 def search(
     data: Annotated[str, typer.Argument(help="A built-in task, or a file or folder of your data.")],
     place: SearchPlace,
+    form: Reading,
     settings: SearchSettings,
     as_json: AsJson = False,
 ) -> None:
@@ -64,7 +65,7 @@ def search(
     from trainless.tasks import task as open_task
 
     keep_warm()
-    task, out = open_task(data, **({"size": place.size} if place.size else {})), Path(place.out)
+    task, out = open_task(data, **form.given), Path(place.out)
     opened = open_space(place.space, place.space_args)
     if place.latency_table:
         settings = replace(settings, costs=_table_costs(place.latency_table, opened))

@@ -11,6 +11,7 @@ import typer
 from trainless.cli.options import AsJson, with_settings
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
+from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
@@ -29,17 +30,16 @@ class ShowSettings:
     space_args: str = common("space_args")
     task: str = common("task")
     shape: str = common("shape")
-    classes: int | None = common("classes")
-    size: str = common("size")
     seed: int = common("seed")
     svg: str = setting("", "Draw it into this SVG file.", metavar="FILE")
-    png: str = setting("", "Draw it into this PNG file.", metavar="FILE")
+    png: str = common("png")
 
 
 @with_settings
 def show(
     arch: Annotated[str, typer.Argument(help="An architecture in the space's own notation, or random.")],
     settings: ShowSettings,
+    form: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Draw an architecture and count its parameters, multiply-accumulates and layers."""
@@ -51,7 +51,7 @@ def show(
     svg, png = settings.svg, settings.png
     opened = open_space(settings.space, settings.space_args)
     chosen = _drawn(opened, settings.seed) if arch == RANDOM else opened.parse(arch)
-    data = _task_for(opened, settings.task, settings.shape, settings.classes, settings.size)
+    data = _task_for(opened, settings.task, settings.shape, form)
     numbers = measured(opened, chosen, data)
     if svg:
         _writable(svg).write_text(draw.svg(opened, chosen, data), encoding="utf-8")
@@ -113,13 +113,13 @@ def _drawn(space: Space, seed: int) -> Arch:
     return sample(space, np.random.default_rng(seed))
 
 
-def _task_for(space: Space, task: str, shape: str, classes: int | None, size: str) -> Task:
+def _task_for(space: Space, task: str, shape: str, form: Reading) -> Task:
     """The task that was named; where none was and images do not fit, the built-in text."""
     from trainless.cli.inputs import task_or_noise
     from trainless.core.errors import InputError
     from trainless.tasks import task as find
 
-    opened = task_or_noise(task, shape, classes, size)
+    opened = task_or_noise(task, shape, form)
     try:
         space.check(opened)
     except InputError:

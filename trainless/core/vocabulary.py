@@ -19,12 +19,6 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "help": "Samples per batch; 0 for 64, or in a paper's setting for the paper's number.",
         "least": 0,
     },
-    "classes": {
-        "default": None,
-        "help": "Without a task: the number of classes of the noise.",
-        "kind": int,
-        "shown": "10",
-    },
     "csv": {"default": "", "help": "Write the rows to this CSV file; - prints them.", "metavar": "FILE"},
     "dataset": {"default": "cifar10", "help": "The dataset of the table."},
     "device": {
@@ -49,6 +43,7 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FOLDER",
         "shown": "runs/ and the command's name",
     },
+    "png": {"default": "", "help": "Draw it into this PNG file.", "metavar": "FILE"},
     "proxies": {
         "default": "",
         "help": "Proxies by name or pattern, with commas between them (trainless list proxies); zico/batches=4 has an"
@@ -77,7 +72,6 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "CxHxW",
         "shown": "3x32x32",
     },
-    "size": {"default": "", "help": "Resize the task's images or volumes, such as 32 or 32x48."},
     "space": {"default": "nb201", "help": "The search space (trainless list spaces), or file.py:name of your own."},
     "space_args": {"default": "", "help": "Parameters of the space, such as channels=8,cells=2.", "kind": str},
     "store": {

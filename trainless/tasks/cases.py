@@ -65,13 +65,13 @@ def entries(folder: Path) -> Iterator[Path]:
 
 def find_cases(folder: Path, reading: Reading, is_case: IsCase, what: str) -> Cases:
     """The cases of a folder: by a table in it that names files, otherwise by class in sub-folders."""
-    tables = [folder / reading.table] if reading.table else _tables(folder)
+    tables = [folder / reading.labels] if reading.labels else _tables(folder)
     if len(tables) == 1:
         return cases_of_table(_inside(folder, tables[0].name), folder, reading, is_case, what)
     if len(tables) > 1:
         raise InputError(
             f"{folder.name} has {len(tables)} CSV tables; expected one with the columns file and label: choose with"
-            " table=…"
+            " --labels (in Python labels=…)"
         )
     others = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith(TABLES)]
     if len(others) == 1 and not _has_classes(folder, is_case):
@@ -201,5 +201,5 @@ def case_named(root: Path, name: str, is_case: IsCase, what: str) -> Path:
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise InputError(f"table={name!r} was given, but {folder.name} has no such file")
+        raise InputError(f"labels={name!r} was given, but {folder.name} has no such file")
     return path

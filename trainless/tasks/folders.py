@@ -38,7 +38,7 @@ def kind_of(folder: Path) -> FileKind | None:
     return next((kind for kind in KINDS if any(kind.is_case(path) for path in places)), None)
 
 
-@reads("kind dims channels label group table seed size window")
+@reads("kind dims channels label group labels seed size window")
 def from_folder(folder: Path, reading: Reading) -> Task:
     """A task from a folder of files: by class in sub-folders, or with a table that has file, label and group."""
     kind = kind_of(folder)

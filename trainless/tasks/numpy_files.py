@@ -127,21 +127,21 @@ def parts_of(arrays: dict[str, Array]) -> dict[PartName, Samples]:
     return found
 
 
-@reads("kind dims channels label seed size")
-def from_npy(path: Path, reading: Reading, *, labels: str | Path = "", groups: str | Path = "") -> Task:
+@reads("kind dims channels label labels seed size")
+def from_npy(path: Path, reading: Reading, *, groups: str | Path = "") -> Task:
     """A task from an ``.npy`` file, which is mapped and never read as a whole.
 
-    ``labels`` and ``groups`` are ``.npy`` files or one-column CSVs; without ``labels`` it is a table whose last column
-    is the label.
+    ``reading.labels`` and ``groups`` are ``.npy`` files or one-column CSVs; without labels it is a table whose last
+    column is the label.
     """
     x = mapped(path)
     who = _column(Path(groups)) if groups else None
-    if labels:
-        samples = Samples(x, _column(Path(labels)), who)
+    if reading.labels:
+        samples = Samples(x, _column(Path(reading.labels)), who)
         return assemble(path.stem, {"train": samples}, reading, source=InputFormat("npy"))
     if x.ndim != 2 or x.shape[1] < 2:
         raise InputError(
-            f"{path.name} has shape {x.shape} and no labels: give labels=FILE (.npy or one-column .csv), or a table"
+            f"{path.name} has shape {x.shape} and no labels: give --labels FILE (.npy or one-column .csv), or a table"
             " of signals whose last column is the label"
         )
     notes = ["the last column was read as the label"]

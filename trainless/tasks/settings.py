@@ -35,13 +35,17 @@ class Reading:
     record: str = setting("", "The column that says which recording a row of a long table is of.", metavar="COLUMN")
     time_column: str = setting("", "The column of the time: each row of the table is one moment.", metavar="COLUMN")
     classes: Any = setting(
-        (), "Names of the classes in the order of their labels.", kind=str, metavar="A,B", read=_listed
+        (),
+        "Names of the classes in the order of their labels, with commas between them; of noise their number.",
+        kind=str,
+        metavar="A,B",
+        read=_listed,
     )
     size: str | int | tuple[int, ...] = setting(
         "", "Resize images or volumes, such as 32 or 32x48, or resample signals to so many values.", metavar="SIZE"
     )
     window: int = setting(0, "Samples of a recording that one window takes; by default the median length.", least=0)
-    table: str = setting("", "The file with the labels, where a folder has several.", metavar="FILE")
+    labels: str = setting("", "The file with the labels, of an array or a folder with several tables.", metavar="FILE")
     kind: str = setting("", "What is predicted: binary, multiclass or regression.", metavar="KIND")
     dims: int = setting(0, "Signals (1), images (2) or volumes (3), where arrays could be either.", least=0)
     channels: str = setting("", "Where the channels of arrays are: first, last or none.", metavar="PLACE")
