@@ -181,3 +181,35 @@ def test_mistakes_are_said_before_anything_is_done(
     assert run(("design", "digits", "--out", out, "--sensitivity", "0.9", *SMALL)) == 2
     assert "name it with --positive" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_explanations_of_new_cases(made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "why"
+    assert run(("predict", str(made[0]), str(made[1]), "--csv", str(tmp_path / "o.csv"), "--explain", str(place))) == 0
+    assert f"of the 20 least sure: {place / 'explanations.html'}" in capsys.readouterr().out
+    told = json.loads((place / "explanations.json").read_text(encoding="utf-8"))
+    rows = answers(made, tmp_path / "o.csv")
+    sure = [max(float(row["p_benign"]), float(row["p_malignant"])) for row in rows]
+    assert [one["case"] for one in told] == np.argsort(sure, kind="stable")[:20].tolist()
+    for one in told:
+        row = rows[one["case"]]
+        assert one["answer"] == row["label"]
+        assert one["probability"] == pytest.approx(float(row[f"p_{row['label']}"]))
+        assert sum(one["votes"].values()) == 2  # a vote of each member
+        assert np.shape(one["heat"]) == (8, 8)
+        assert len(one["similar"]) == 3
+        assert all(0 <= near["training_case"] < 280 and near["class"] in NAMES for near in one["similar"])
+        assert one["similar"][0]["similarity"] > 0.9
+        assert (place / one["picture"]).read_bytes().startswith(b"\x89PNG")
+    page = (place / "explanations.html").read_text(encoding="utf-8")
+    assert page.count('class="case"') == 20
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+
+
+def test_the_report_explains_the_cases_in_doubt(made: tuple[Path, Path]) -> None:
+    page = (made[0] / "report.html").read_text(encoding="utf-8")
+    assert page.count("The most similar training cases") == 9
+    assert page.count("Where it looked") == 9
+    shown = np.load(made[0] / "shown.npz")
+    assert shown["cases_heat"].shape == (9, 1, 8, 8)
+    assert np.isfinite(shown["cases_heat"]).all()

@@ -12,6 +12,7 @@ import typer
 from trainless.cli.options import with_settings
 from trainless.core.errors import InputError
 from trainless.core.machine import AUTO, device_named
+from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.learn.reading import ReadingSettings
 
@@ -36,6 +37,9 @@ class PredictSettings(ExportSettings):
     """Where cases are predicted, and where the answers go."""
 
     csv: str = common("csv", "-")
+    explain: str = setting(
+        "", "Explain the least sure cases, at most 20, as a page, JSON and pictures in this folder.", metavar="FOLDER"
+    )
     device: str = common("device", AUTO)
 
 
@@ -64,6 +68,12 @@ def predict(
         typer.echo(printable(line), err=printed)
     if said.refer is not None:
         typer.echo(f"To be referred to a person: {int(said.refer.sum())}.", err=printed)
+    if settings.explain:
+        from trainless.report.explanations import PAGE, write_explanations
+
+        place = Path(settings.explain)
+        count = write_explanations(place, predictor, said, new.x, new.names, new.records)
+        typer.echo(f"Why it says so, of the {count} least sure: {place / PAGE}.", err=printed)
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
         typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn or printed)

@@ -42,6 +42,7 @@ from trainless.learn.members import Member, of_architectures, read_document
 from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
 from trainless.rankings import ranking as named_ranking
+from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
 from trainless.runs.folder import REPORT, SUMMARY, locked
 from trainless.runs.loop import Loop
@@ -246,7 +247,7 @@ def make_report(run: DesignRun) -> None:
     """Write ``report.html``, and the few samples that it shows to ``shown.npz``."""
     if not (run.folder / REPORT).exists():
         run.progress("reporting", 0, 1, "")
-        write_report(run.folder, run.task, run.chosen)
+        write_report(run.folder, run.task, run.chosen, seconds=min(SECONDS, 0.03 * (run.settings.seconds or math.inf)))
         run.progress("reporting", 1, 1, "")
 
 

@@ -33,6 +33,7 @@ from trainless.learn.deferral import Deferral, fit_deferral
 from trainless.learn.drift import Drift, InputStatistics, fit_drift, fit_inputs, last_features, statistics
 from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
 from trainless.learn.members import VERSION, load_member, member_folder, read_document, task_from_json, task_to_json
+from trainless.learn.neighbours import Neighbours, neighbours_of
 from trainless.learn.reading import ReadingSettings, class_index
 from trainless.learn.screening import Screening, at_prevalence, fit_screening
 from trainless.spaces.protocol import Space
@@ -96,6 +97,7 @@ ARRAYS: Mapping[str, tuple[str, type[Any]]] = MappingProxyType(
         "drift": ("drift.safetensors", Drift),
         "held": ("calibration.safetensors", Held),
         "inputs": ("inputs.safetensors", InputStatistics),
+        "neighbours": ("neighbours.safetensors", Neighbours),
     }
 )
 """Arrays of a predictor, the file of each and what it is read as."""
@@ -108,7 +110,7 @@ class Predictor:
     Deferral goes by one minus the calibrated probability of the chosen class. ``positive`` is the class to find,
     ``prior`` are the shares of the classes in the training data, at which probabilities are unless a ``prevalence`` of
     the class to find is given. ``held`` are the calibration cases that thresholds are chosen on, ``inputs`` says what
-    inputs look like.
+    inputs look like, ``neighbours`` are training cases to compare with.
     """
 
     task: Task
@@ -125,6 +127,7 @@ class Predictor:
     prevalence: float | None = None
     held: Held | None = None
     inputs: InputStatistics | None = None
+    neighbours: Neighbours | None = None
 
     def __post_init__(self) -> None:
         if self.task.target.kind == "tokens":
@@ -249,6 +252,7 @@ def calibrate(
     """
     bare = Predictor(task, nets, np.asarray(weights, np.float64))
     members, features = run_part(bare, task, "valid", device, index)
+    bare = replace(bare, neighbours=neighbours_of(nets, task, seed=seed))
     train, valid = task.part("train"), task.part("valid")
     y: npt.NDArray[Any] = np.asarray(valid.y)[valid.first_of(index)]
     some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:DRIFT_SAMPLES]))

@@ -14,6 +14,7 @@ from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
 from trainless.report.chart import bar, bounds, chart, clipped, dot, frame, legend, line, words
 from trainless.report.contents import Arrays, Contents, Json, report_part
+from trainless.report.explained import why
 from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, table, tag
 from trainless.report.result import UNIT, estimate, whole
 from trainless.report.summary import deferral_in_words, width_in_words
@@ -285,7 +286,10 @@ def cases(contents: Contents) -> list[Content]:
     cards = []
     for place, case in enumerate(index.tolist()):
         image = None if shown is None else picture(shown[place], f"Test case {case}")
-        cards.append(_class_card(contents, case, image) if contents.classes else _value_card(contents, case, image))
+        label = int(contents.predictions["label"][case]) if contents.classes else 0
+        looked = joined(why(contents.shown, place, contents.classes, label))
+        card = _class_card if contents.classes else _value_card
+        cards.append(card(contents, case, joined([image, looked])))
     return [tag("p", text), grid(*cards, size="small")]
 
 

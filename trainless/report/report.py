@@ -14,9 +14,11 @@ from trainless.core.errors import InputError
 from trainless.core.files import replacing, write_atomic
 from trainless.core.task import Task
 from trainless.core.text import undamaged
+from trainless.learn.predictor import load_predictor
 from trainless.report import doubt, landscape, result, search, summary, training
 from trainless.report.contents import Contents, ReportPart, arrays_in, contents_of
 from trainless.report.doubt import in_doubt
+from trainless.report.explained import SECONDS, explained
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
 from trainless.report.words import networks_in_words
@@ -51,11 +53,14 @@ SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
 """A report from its top to its end: anchor, heading and parts. A figure that is not here is not shown."""
 
 
-def write_report(folder: str | Path, task: Task | None = None, chosen: Space | None = None) -> Path:
+def write_report(
+    folder: str | Path, task: Task | None = None, chosen: Space | None = None, *, seconds: float = SECONDS
+) -> Path:
     """Make the report of a finished design, or of a search, and say where it is.
 
-    Of the data, where they are at hand, a few cases are kept in the folder to be shown, now and later; ``chosen`` is
-    the space, where it is not a registered one. Raises InputError where there is no run, or not far enough.
+    Of the data, where they are at hand, a few cases are kept in the folder to be shown, now and later; they are
+    explained for these ``seconds`` at most. ``chosen`` is the space, where it is not a registered one. Raises
+    InputError where there is no run, or not far enough.
     """
     path = Path(folder)
     reader = reader_at(path, keep=True)
@@ -64,8 +69,12 @@ def write_report(folder: str | Path, task: Task | None = None, chosen: Space | N
             raise InputError(f"{path} is not finished: run the same trainless design again, then make the report")
         if task is not None and not (path / SHOWN).exists():
             said = arrays_in(path / PREDICTIONS)
+            cases = in_doubt(said, CASES) if said else np.zeros(0, np.int64)
+            shown = shown_of(task, cases)
+            if len(cases):
+                shown |= explained(load_predictor(path, chosen), task, cases, said.get("label"), seconds)
             with replacing(path / SHOWN) as beside:
-                np.savez(beside, **shown_of(task, in_doubt(said, CASES) if said else np.zeros(0, np.int64)))  # type: ignore[arg-type]
+                np.savez(beside, **shown)  # type: ignore[arg-type]
     with undamaged(path, "run the same command again in a new folder"):
         text = render(contents_of(path, reader, chosen))
     write_atomic(path / REPORT, text)

@@ -27,7 +27,7 @@ from trainless.report.search import in_words, origins
 
 EXAMPLES, CASES, BINS = 10, 9, 24
 STRETCHES, LEADS, TILES, PIXELS = 400, 12, 5, 160
-_WIDE, _HIGH = 320.0, 120.0
+WIDTH, _HIGH = 320.0, 120.0
 
 
 @report_part("design")
@@ -146,13 +146,13 @@ def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArra
         found["counts"] = np.stack([np.bincount(column, minlength=task.target.outputs) for column in held])
         firsts = np.unique(y, return_index=True)[1]
         chosen = firsts[:EXAMPLES]
-    found["examples"], found["examples_y"] = _reduced(train, chosen, task.dims), y[chosen]
+    found["examples"], found["examples_y"] = reduced(train, chosen, task.dims), y[chosen]
     if task.test is not None and len(cases):
-        found["cases"], found["cases_x"] = np.asarray(cases), _reduced(task.test, task.test.first[cases], task.dims)
+        found["cases"], found["cases_x"] = np.asarray(cases), reduced(task.test, task.test.first[cases], task.dims)
     return found
 
 
-def _reduced(part: Part, index: npt.NDArray[np.integer], dims: int) -> npt.NDArray[Any]:
+def reduced(part: Part, index: npt.NDArray[np.integer], dims: int) -> npt.NDArray[Any]:
     """One sample after the other, so that a memory-mapped part is never read whole."""
     samples = [np.asarray(part.x[np.array([place])], np.float64)[0] for place in index]
     return np.stack([tiles(sample) if dims >= 2 else trace(sample.reshape(-1, sample.shape[-1])) for sample in samples])
@@ -184,14 +184,12 @@ def tiles(sample: Floats) -> Bytes:
         ((1, 8, 8, 1), (1, 9, 8, 3), (5, 8, 8, 1))
     """
     if sample.ndim == 4:
-        cuts = np.linspace(0, sample.shape[1] - 1, min(TILES, sample.shape[1]) + 2).round().astype(int)[1:-1]
-        stack = sample[0, cuts][..., None]
+        stack = sample[0, cuts_of(sample.shape[1])][..., None]
     elif len(sample) == 3:
         stack = np.moveaxis(sample, 0, -1)[None]
     else:
         stack = sample[:TILES, ..., None]
-    step = max(1, -(-max(stack.shape[1:3]) // PIXELS))
-    stack = _thinned(stack, step)
+    stack = thinned(stack)
     low, high = np.percentile(stack, [1, 99]) if stack.min() < stack.max() else (stack.min(), stack.max())
     if not low < high:
         low, high = float(stack.min()), float(stack.max())
@@ -199,8 +197,22 @@ def tiles(sample: Floats) -> Bytes:
     return (255 * scaled.clip(0, 1)).round().astype(np.uint8)
 
 
-def _thinned(stack: Floats, step: int) -> Floats:
-    """The mean of squares of ``step`` × ``step`` pixels; what is left at the edges goes."""
+def cuts_of(depth: int) -> npt.NDArray[np.int64]:
+    """The slices of a volume that are shown.
+
+    Example:
+        >>> cuts_of(16).tolist()
+        [2, 5, 8, 10, 12]
+    """
+    return np.linspace(0, depth - 1, min(TILES, depth) + 2).round().astype(np.int64)[1:-1]
+
+
+def thinned(stack: Floats) -> Floats:
+    """Pictures ``(tiles, height, width, channels)`` of at most 160 pixels: means of squares of pixels.
+
+    What is left at the edges goes.
+    """
+    step = max(1, -(-max(stack.shape[1:3]) // PIXELS))
     if step == 1:
         return stack
     count, high, wide, channels = stack.shape
@@ -210,10 +222,13 @@ def _thinned(stack: Floats, step: int) -> Floats:
     return np.asarray(blocks.mean((2, 4)))
 
 
-def picture(kept: npt.NDArray[Any], words: str) -> Markup:
-    """A kept sample as markup; the words say what it is to those who cannot see it."""
+def picture(kept: npt.NDArray[Any], words: str, behind: Markup | None = None) -> Markup:
+    """A kept sample as markup; the words say what it is to those who cannot see it.
+
+    What is ``behind`` a signal is in its coordinates, 320 wide and as high as :func:`height_of` says.
+    """
     if kept.ndim == 2:
-        return _traces(kept, words)
+        return _traces(kept, words, behind)
     drawn = [tag("img", src=_address(tile), alt=words if not place else "") for place, tile in enumerate(kept)]
     return tag("div", *drawn, class_=f"tiles t{len(kept)}")
 
@@ -227,20 +242,25 @@ def _address(tile: Bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _traces(kept: Floats, words: str) -> Markup:
+def height_of(leads: int) -> float:
+    """How high a signal is drawn."""
+    return max(_HIGH, 34.0 * leads)
+
+
+def _traces(kept: Floats, words: str, behind: Markup | None = None) -> Markup:
     """All leads below each other, each in its own range."""
     leads, length = kept.shape
-    high = max(_HIGH, 34.0 * leads)
+    high = height_of(leads)
     lines = []
     for lead, values in enumerate(kept):
         there = values[np.isfinite(values)]
         low, top = (float(there.min()), float(there.max())) if len(there) else (0.0, 1.0)
         reach, room = (top - low) or 1.0, high / leads
         ys = room * lead + room - 4 - (room - 8) * (np.nan_to_num(values, nan=low) - low) / reach
-        xs = np.linspace(2, _WIDE - 2, length) if length > 1 else np.array([_WIDE / 2])
+        xs = np.linspace(2, WIDTH - 2, length) if length > 1 else np.array([WIDTH / 2])
         points = " ".join(f"{short(x)},{short(y)}" for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
         lines.append(tag("polyline", points=points, class_="trace"))
-    return svg(_WIDE, high, words, joined(lines), class_="signal")
+    return svg(WIDTH, high, words, joined([behind, *lines]), class_="signal")
 
 
 History = Sequence[Epoch]
