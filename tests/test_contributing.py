@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
-    r"^```(?:py|md)\n(?:# |<!-- )(\S+?)(?:, (?:after: )?(.+?))?(?: -->)?\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```(?:py|md)\n(?:# |<!-- )(\S+?)(?:, (after: |below: )?(.+?))?(?: -->)?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 RECIPES = {
     part.partition("\n")[0]: BLOCK.findall(part)
@@ -24,14 +24,14 @@ RECIPES = {
 
 def test_a_recipe_is_one_file_one_export_one_test_and_one_changelog_line() -> None:
     assert len(RECIPES) == 6
-    for name, ((file, *new), (export, *line), (test, *_), (changelog, *said)) in RECIPES.items():
+    for name, ((file, _, new, _), (export, _, _, line), (test, *_), (changelog, how, _, said)) in RECIPES.items():
         assert file.startswith("trainless/"), name
-        assert new[0] == ("at the end" if (ROOT / file).exists() else ""), name
+        assert new == ("at the end" if (ROOT / file).exists() else ""), name
         assert (ROOT / export).exists(), name
-        assert len(line[1].splitlines()) == 1, name
+        assert len(line.splitlines()) == 1, name
         assert re.fullmatch(r"tests/\w+/test_\w+\.py", test), name
-        assert changelog == "CHANGELOG.md", name
-        assert said[1].startswith("- "), name
+        assert (changelog, how) == ("CHANGELOG.md", "below: "), name
+        assert said.startswith("- "), name
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_following_all_recipes_works(tmp_path: Path) -> None:
     shutil.copy(ROOT / "CHANGELOG.md", tmp_path)
     tests = []
     for blocks in RECIPES.values():
-        for path, after, text in blocks:
+        for path, how, after, text in blocks:
             file = tmp_path / path
             if after == "at the end":
                 file.write_text(file.read_text() + text)
@@ -48,7 +48,9 @@ def test_following_all_recipes_works(tmp_path: Path) -> None:
                 lines = file.read_text().splitlines(keepends=True)
                 places = [place for place, line in enumerate(lines) if line.rstrip("\n").endswith(after)]
                 assert places, f"{path} has no line {after!r}"
-                file.write_text("".join([*lines[: places[0] + 1], text, *lines[places[0] + 1 :]]))
+                place = places[0] + (2 if how == "below: " else 1)  # below a heading there is an empty line
+                assert how != "below: " or lines[place - 1] == "\n"
+                file.write_text("".join([*lines[:place], text, *lines[place:]]))
             else:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)

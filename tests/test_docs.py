@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -17,6 +18,10 @@ HOME = Path(trainless.proxies.__file__).parent
 DEFINED = re.findall(
     r"^@proxy\((?:.|\n)*?^def (\w+)", "\n".join(f.read_text() for f in HOME.glob("*.py")), re.MULTILINE
 )
+ROOT = Path(__file__).resolve().parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+ENDINGS = ("md", "py", "npz", "json", "toml", "txt")
+MADE = re.compile(r"(run|runs|my_\w+|docs/decisions/NNNN)\b|.*\b(report\.html|shown\.npz|run\.json|README\.md)$")
 RESULTS = {
     "environment": {"date": "2026-01-01", "torch": "2", "cpu": "a CPU", "threads": 1},
     "batch": 64,
@@ -62,8 +67,8 @@ def test_every_proxy_has_a_formula_a_paper_and_documented_options(name: str) -> 
     assert not formula.startswith("**"), f"{name} has no formula below the first line of its docstring"
     options = [option for option in inspect.signature(proxy.fn).parameters if option != "p"]
     for option in options:
-        if proxy.section("Args"):
-            assert f"- `{option}" in entry, f"{name}: {option} is not documented"
+        assert f"- `{option}" in entry, f"{name}: {option} is not documented"
+    assert f"`{proxy.aspect}`" in CONTRIBUTING, f"{name}: CONTRIBUTING does not name the aspect {proxy.aspect}"
 
 
 def test_costs_are_shown_where_they_were_measured() -> None:
@@ -87,3 +92,26 @@ def test_every_paper_is_used_and_every_row_is_whole() -> None:
 
 def test_words_on_where_a_proxy_comes_from_stand_for_themselves() -> None:
     assert cited("nobody1999") == "[nobody1999](#references)"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_path_of_a_page_exists(page: str) -> None:
+    prose = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    named = [text for text in re.findall(r"`([^`\s]+)`", prose) if "/" in text or text.endswith(ENDINGS)]
+    paths = [text for text in named if re.fullmatch(r"\w[\w./-]*", text) and not MADE.match(text)]
+    assert len(paths) >= 8
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_module_of_a_page_can_be_imported(page: str) -> None:
+    named = re.findall(
+        r"^(?:from|import) (trainless[\w.]*)|`(trainless\.[\w.]+)`", (ROOT / page).read_text(), re.MULTILINE
+    )
+    assert len(named) >= 3
+    for name in {"".join(each) for each in named}:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:  # a name in a module
+            module, _, attribute = name.rpartition(".")
+            assert attribute in dir(importlib.import_module(module)), name

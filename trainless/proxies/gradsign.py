@@ -38,6 +38,10 @@ def gradsign(p: Probe, norm: Norm = "isolated") -> float:
 
     Σ_θ |Σ_i sign(∂ℓ_i/∂θ)| over convolution and linear weights, every sample normalised on its own.
 
+    Args:
+        p: The probe.
+        norm: How batch norms work; ``"isolated"`` normalises every sample on its own.
+
     Differences:
         The paper leaves batch norm open; its program sends samples through one by one, so each is normalised
         alone, and so it is here, in one batched pass. The sum is its search programs' (one script takes the mean).

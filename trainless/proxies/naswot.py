@@ -74,6 +74,10 @@ def jacov(p: Probe, constant: float = 1e-5) -> float:
 
     The input of a network of tokens is what it looks them up as.
 
+    Args:
+        p: The probe.
+        constant: c, which keeps logarithms finite.
+
     Fails:
         No gradient reaches the input (a network without a path from input to output), or it is the same everywhere.
     """
@@ -107,6 +111,10 @@ def epe_nas(p: Probe, constant: float = 1e-5) -> float:
 
     Σ_c |Σ_ij log(|ρ_ij| + k)|, ρ the correlation matrix of ∂(Σ outputs)/∂x over the samples of class c; above 100
     classes the mean over pairs of classes of |s_c − s_d|, s_c per sample.
+
+    Args:
+        p: The probe.
+        constant: k, which keeps logarithms finite.
 
     Fails:
         No gradient reaches an input, or it is the same everywhere, or the task has no classes.

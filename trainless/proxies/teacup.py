@@ -54,6 +54,10 @@ def loss_synflow(p: Probe, batches: int = 1) -> float:
     log Σ |θ · Σ_b ∂L_b/∂θ| with weights |θ|, norms in place, real inputs and labels, gradients added up over
     mini-batches.
 
+    Args:
+        p: The probe.
+        batches: Mini-batches over which gradients are added up.
+
     Differences:
         In the logarithm. It is not SynFlow's data-free flow, though it carries the name, and larger is worse.
 
