@@ -82,8 +82,11 @@ def test_a_ray_cluster(what: Callable[[Path], None], tmp_path: Path) -> None:
 
 
 def keeps_the_contract(folder: Path) -> None:
+    import ray
+
     from trainless.testing import check_executor
 
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)  # once for all of it
     check_executor("ray")
 
 

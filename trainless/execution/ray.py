@@ -47,7 +47,7 @@ class Actor(Worker[P]):
 
 
 class Cluster(Pool[Actor[P], P, R]):
-    """Workers on a Ray cluster; see the module's text."""
+    """Workers on a Ray cluster: that of an address, or one that is started on this machine."""
 
     takes_address = True
     limits_memory = True
