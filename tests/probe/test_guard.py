@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe
-from trainless.probe.record import remarks, trace
+from trainless.probe.patterns import rectifiers
+from trainless.probe.probe import remarks
+from trainless.probe.record import DRAWS, trace
 from trainless.proxies import registry
 
 
@@ -77,8 +79,9 @@ def test_dropouts_are_off() -> None:
     torch.manual_seed(0)
     net = Dropping()
     p = probe(net)
-    torch.testing.assert_close(trace(p).outputs, net.head(net.conv(p.x).mean((2, 3))))
-    assert not remarks(p)
+    with remarks() as said:
+        torch.testing.assert_close(trace(p).outputs, net.head(net.conv(p.x).mean((2, 3))))
+    assert list(said) == ["dropout that the network keeps on in evaluation is switched off"]
 
 
 class Drawing(Base):
@@ -91,9 +94,19 @@ class Drawing(Base):
 def test_what_is_still_drawn_is_fixed_and_said() -> None:
     net = Drawing()
     assert registry["snip"](probe(net)) == registry["snip"](probe(net))
-    said = remarks(probe(net))
-    assert said[0] == "activation patterns are those of SiLU"
-    assert "draws random numbers" in said[1]
+    with remarks() as said:
+        rectifiers(probe(net))
+    assert set(said) == {"activation patterns are those of SiLU", DRAWS}
+
+
+def test_what_was_remarked_is_remarked_again_where_the_value_is_remembered() -> None:
+    p = probe(Drawing())
+    heard = []
+    for _ in range(2):
+        with remarks() as said:
+            registry["naswot"](p)
+        heard.append(dict(said))
+    assert heard[0] == heard[1] != {}
 
 
 class Training(Base):

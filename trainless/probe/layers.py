@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+_PYTORCH, _SPACES = "torch.nn.modules.", "trainless.spaces."
 _OURS: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 _LISTED: WeakKeyDictionary[nn.Module, tuple[tuple[str, nn.Module], ...]] = WeakKeyDictionary()
 
@@ -29,17 +33,35 @@ def modules(net: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
 
 
 def is_ours(net: nn.Module) -> bool:
-    """Whether nothing runs but code of PyTorch's modules and of the spaces here.
+    """Whether nothing runs but code of PyTorch's modules and of the spaces here: no subclass, patch, hook or namesake.
 
     Example:
         >>> is_ours(nn.Sequential(nn.Flatten()))
         False
     """
     if net not in _OURS:
-        kinds = {type(module).__module__ for _, module in modules(net)}
-        known = all(kind.startswith(("torch.nn.modules.", "trainless.spaces.")) for kind in kinds)
-        _OURS[net] = known and any(kind.startswith("trainless.") for kind in kinds)
+        known = all(_plain(module) for _, module in modules(net))
+        _OURS[net] = known and any(type(module).__module__.startswith(_SPACES) for _, module in modules(net))
     return _OURS[net]
+
+
+def _plain(module: nn.Module) -> bool:
+    """Whether a module runs its class's code, and the class that of the file which it says to be from."""
+    kind = type(module)
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    if not kind.__module__.startswith((_PYTORCH, _SPACES)) or "forward" in vars(module) or any(hooks):
+        return False
+    return bool(_as_written(kind, kind.forward))  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=1000)
+def _as_written(kind: type, forward: Callable[..., Any]) -> bool:
+    """Whether a class is the one of its name, and its forward from the file of one of its bases."""
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in kind.__mro__}
+    return found is kind and inspect.unwrap(forward).__code__.co_filename in files
 
 
 def tied(net: nn.Module) -> bool:

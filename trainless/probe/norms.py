@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,8 @@ Observer: TypeAlias = Callable[[Tensor | None, Tensor | None, Tensor, Tensor, Te
 """Called with a batch norm's scale, bias, input, standardised input and output; returns what goes on."""
 Statistics: TypeAlias = list[tuple[Tensor, Tensor]]
 """Mean and variance over the batch at each norm that sees a single value per channel and sample, in order."""
+BY_HAND: WeakKeyDictionary[nn.Module, list[nn.Module]] = WeakKeyDictionary()
+"""Modules of a private network that were found to be norms of somebody's own arithmetic."""
 _PLAIN = ("View", "Reshape", "UnsafeView", "Mul", "Div", "Add", "Sub", "T", "Permute", "Unsqueeze", "Clone")
 _FAR = 8  # steps of a graph within which what comes of parameters alone shows it
 _KNOWN: dict[type, Callable[..., Any]] = {
@@ -95,19 +98,54 @@ def has_statistics(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) or {"running_mean", "running_var"} <= module._buffers.keys()
 
 
+class Inside:
+    """Knows which norm that keeps statistics is running: one that uses them, though told to see the batch, means it."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self._net = net
+        self._running: list[nn.Module] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Follow the modules of the network that keep statistics until the end of the block."""
+        hooks = []
+        for _, module in modules(self._net):
+            if has_statistics(module):
+                hooks += [module.register_forward_pre_hook(self._enter)]
+                hooks += [module.register_forward_hook(self._leave, always_call=True)]
+        with removed_after(hooks):
+            yield
+
+    def _enter(self, module: nn.Module, inputs: Any) -> None:
+        self._running.append(module)
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._running.pop()
+
+    def uses(self, running_mean: Tensor | None) -> bool:
+        """Whether a norm that is running uses its own mean."""
+        return bool(self._running) and running_mean is self._running[-1]._buffers.get("running_mean")
+
+
 class AsInTraining(TorchFunctionMode):
     """Lets batch norm functions see the batch, and dropout functions do nothing; all else runs as it is."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.inside = Inside(net)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if _RULES.get(func) is NormRules._dropout:
-            return args[0] if args else kwargs["input"]
+        if _RULES.get(func) in (NormRules._dropout, NormRules._native_dropout):
+            x = args[0] if args else kwargs["input"]
+            return x if _RULES[func] is NormRules._dropout else (x, torch.ones_like(x, dtype=torch.bool))
         if func is F.batch_norm and not (args[5] if len(args) > 5 else kwargs.get("training")):
-            named = dict(zip(("weight", "bias"), args[3:5], strict=False)) | kwargs
+            named = dict(zip(("input", "running_mean", "running_var", "weight", "bias"), args, strict=False)) | kwargs
             eps = args[7] if len(args) > 7 else kwargs.get("eps", 1e-5)
-            return func(args[0], None, None, named.get("weight"), named.get("bias"), True, 0.0, eps)
+            if named.get("running_mean") is None or not self.inside.uses(named["running_mean"]):
+                return func(named["input"], None, None, named.get("weight"), named.get("bias"), True, 0.0, eps)
         return func(*args, **kwargs)
 
 
@@ -138,7 +176,9 @@ class NormRules(TorchFunctionMode):
         self._given = None if statistics is None else iter(statistics)
         self._busy = False  # what a replaced forward calls is as it should be already
         self._kept = 0
+        self.silenced = False  # whether a dropout was met that would not be off in evaluation
         self._own: set[int] | None = None
+        self.inside = Inside(net)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -229,7 +269,10 @@ class NormRules(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        if running_mean is None and self._of_parameters(input):
+        as_it_is = running_mean is None and self._of_parameters(input)
+        if running_mean is not None and not training and self.mode != "off":
+            as_it_is = self.inside.uses(running_mean)
+        if as_it_is:
             return cast(Tensor, func(input, running_mean, running_var, weight, bias, training, momentum, eps))
         return self.normalised("batch" if self._kept else self.mode, input, weight, bias, eps)
 
@@ -240,12 +283,27 @@ class NormRules(TorchFunctionMode):
         given.pop("cudnn_enabled", None)
         return self._batch_norm(F.batch_norm, **given)
 
+    def _native_batch_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The same by the function that gives the statistics too."""
+        return self._plain_batch_norm(func, *args, **kwargs), *func(*args, **kwargs)[1:]
+
+    def _native_sample_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = func(*args, **kwargs)
+        return self._sample_norm(lambda *_, **__: given[0], *args, **kwargs), *given[1:]
+
     def _sample_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs["input"]
         return x.clone() if self.mode == "off" and not self._of_parameters(x) else func(*args, **kwargs)
 
     def _dropout(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        on = args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", func in _ON_UNLESS_TOLD))
+        self.silenced |= bool(on)
         return args[0] if args else kwargs["input"]
+
+    def _native_dropout(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.silenced = True
+        x = args[0] if args else kwargs["input"]
+        return x, torch.ones_like(x, dtype=torch.bool)
 
     def _attention(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
@@ -278,17 +336,26 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout), NormRules._dropout),
     **dict.fromkeys((F.feature_alpha_dropout, torch.dropout, torch.dropout_, torch.alpha_dropout), NormRules._dropout),
     **dict.fromkeys((torch.feature_dropout, torch.feature_alpha_dropout, torch.alpha_dropout_), NormRules._dropout),
+    torch.native_dropout: NormRules._native_dropout,
+    torch.native_batch_norm: NormRules._native_batch_norm,
+    **dict.fromkeys((torch.native_layer_norm, torch.native_group_norm), NormRules._native_sample_norm),
     F.scaled_dot_product_attention: NormRules._attention,
 }
+
+
+_ON_UNLESS_TOLD = frozenset((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d))
 
 
 def _identity(x: Tensor) -> Tensor:
     return x.clone()
 
 
-def _give_back(changed: list[nn.Module]) -> None:
-    for module in changed:
-        del module.forward
+def _give_back(before: list[tuple[nn.Module, Any]]) -> None:
+    for module, forward in before:
+        if forward is None:
+            del module.forward
+        else:
+            module.forward = forward
 
 
 @contextmanager
@@ -310,24 +377,29 @@ def normalised(
         statistics: Those of a whole batch, for a pass of one of its samples.
         samples: How many there are in the pass; where a norm sees several rows of each, they are kept together.
     """
-    changed: list[nn.Module] = []
+    before: list[tuple[nn.Module, Any]] = []
+    by_hand = BY_HAND.get(net, ()) if mode == "off" else ()
     rules = NormRules(net, mode, observe, statistics, samples)
     with ExitStack() as after:
-        after.callback(_give_back, changed)
+        after.callback(_give_back, before)
         for name, module in modules(net):
             by_batch = any(fnmatch.fnmatch(name, pattern) for pattern in kept)
-            if not is_known(module):
+            if mode == "off" and module in by_hand and not by_batch:
+                before.append((module, vars(module).get("forward")))
+                module.forward = _identity
+            elif not is_known(module):
                 if by_batch:
                     hooks = module.register_forward_pre_hook(functools.partial(rules.keep, 1))
                     done = module.register_forward_hook(functools.partial(rules.keep, -1), always_call=True)
                     after.enter_context(removed_after((hooks, done)))
-            elif isinstance(module, _BatchNorm):
+            elif isinstance(module, _BatchNorm) and (module.training or mode == "off"):  # else it is frozen
                 own: Rule = "batch" if by_batch else mode
                 module.forward = functools.partial(rules.forward, own, module)  # type: ignore[method-assign]
-                changed.append(module)
+                before.append((module, None))
             elif mode == "off":
                 module.forward = _identity
-                changed.append(module)
+                before.append((module, None))
         if not is_ours(net):  # whose norms are modules and nothing else
+            after.enter_context(rules.inside.watched())
             after.enter_context(rules)
         yield rules

@@ -12,7 +12,7 @@ from torch import Tensor
 from trainless.core.errors import Unscorable
 from trainless.core.types import Bytes, Labels
 from trainless.probe.layout import channels_lie_last
-from trainless.probe.probe import Probe, quantity
+from trainless.probe.probe import Probe, quantity, remark
 from trainless.probe.record import Activation, trace
 
 WORD = 8  # bytes
@@ -59,6 +59,8 @@ def rectifiers(p: Probe) -> list[Activation]:
             found.append(activation if gate is activation.gate else replace(activation, gate=gate))
     if not found:
         raise Unscorable("the network has no rectifying activation")
+    if kinds := sorted({activation.kind for activation in found} - {"ReLU"}):
+        remark([f"activation patterns are those of {', '.join(kinds)}"])
     return found
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from weakref import WeakSet
@@ -23,6 +24,8 @@ from trainless.probe.points import Inputs, Own, RealData, Weights, in_precision_
 FEW = 3  # samples on which it is checked that a network is recorded as what it computes
 IN_PLACE: WeakSet[nn.Module] = WeakSet()
 """Modules of private networks that were told not to work in place."""
+_QUIET: WeakSet[nn.Module] = WeakSet()  # networks that are private and deterministic already
+_REMARKS: ContextVar[dict[str, None] | None] = ContextVar("remarks", default=None)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -129,8 +132,12 @@ class Probe:
     def memo(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Compute a value the first time and remember it under this key."""
         if key not in self._memo:
-            self._memo[key] = compute()
-        return self._memo[key]
+            with remarks() as said:
+                value = compute()
+            self._memo[key] = value, tuple(said)
+        value, said_then = self._memo[key]
+        remark(said_then)
+        return value
 
     def generator(self, tag: str) -> torch.Generator:
         """Randomness that depends on the probe's seed and on the tag alone."""
@@ -140,6 +147,31 @@ class Probe:
     def classes(self) -> int:
         """Number of network outputs per sample."""
         return self.target.outputs
+
+
+def remark(said: Iterable[str]) -> None:
+    """Say what a reader of a score should know of how it was computed; whoever uses the value again says it again."""
+    kept = _REMARKS.get()
+    if kept is not None:
+        kept.update(dict.fromkeys(said))
+
+
+@contextmanager
+def remarks() -> Iterator[dict[str, None]]:
+    """Collect what is remarked within the block, each once, in order.
+
+    Example:
+        >>> with remarks() as said:
+        ...     remark(["the seed fixes what it draws"])
+        >>> list(said)
+        ['the seed fixes what it draws']
+    """
+    said: dict[str, None] = {}
+    before = _REMARKS.set(said)
+    try:
+        yield said
+    finally:
+        _REMARKS.reset(before)
 
 
 def _typed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -158,8 +190,13 @@ def quantity(fn: Callable[Concatenate[Probe, P], R]) -> Callable[Concatenate[Pro
 
 
 def private_copy(net: nn.Module) -> nn.Module:
-    """The network's structure, sharing its parameters, deterministic: no dropout, nothing in place."""
-    memo: dict[int, Tensor] = {id(tensor): tensor for tensor in net.parameters()}
+    """The network's structure, sharing its parameters, deterministic: no dropout, nothing in place.
+
+    A class that does something of its own when it is put into training or evaluation, such as merging weights, gets
+    copies of the parameters, so that it cannot do it to the caller's.
+    """
+    switches = any(_switch(type(module)) != _switch(nn.Module) for module in net.modules())
+    memo: dict[int, Tensor] = {} if switches else {id(tensor): tensor for tensor in net.parameters()}
     for module in net.modules():  # what a forward pass has left behind belongs to its graph and cannot be copied
         kept = (value for value in vars(module).values() if isinstance(value, Tensor) and value.grad_fn is not None)
         memo |= {id(value): value.detach() for value in kept}
@@ -167,17 +204,30 @@ def private_copy(net: nn.Module) -> nn.Module:
 
 
 def _quietened(structure: nn.Module) -> nn.Module:
-    """The network in evaluation mode, whatever its author switches by it, but for norms, which see the batch."""
+    """The network in evaluation mode, whatever its author switches by it, but for norms, which see the batch.
+
+    Norms that are in evaluation though the network trains were frozen by its author and stay so.
+    """
+    if structure in _QUIET:
+        return structure
+    if not structure.training:
+        structure.train()
+    frozen = {module for module in structure.modules() if has_statistics(module) and not module.training}
     structure.eval()
     for module in structure.modules():
         if has_statistics(module):
-            module.training = True
+            module.training = module not in frozen
         elif isinstance(module, nn.RNNBase):  # a GPU differentiates them in training mode only
             module.training, module.dropout = True, 0.0
         if vars(module).get("inplace") is True:
             vars(module)["inplace"] = False
             IN_PLACE.add(module)
+    _QUIET.add(structure)
     return structure
+
+
+def _switch(kind: type[nn.Module]) -> tuple[object, object]:
+    return kind.train, kind.eval
 
 
 @contextmanager

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +17,7 @@ from trainless.core.seeds import random_states
 from trainless.probe.activations import RELU, WATCHED, Gate, Gates
 from trainless.probe.axes import Axes
 from trainless.probe.blocks import Flow, Stream
+from trainless.probe.guard import Verdict, checked, verdict_on
 from trainless.probe.layers import (
     CONVOLUTIONS,
     EmbeddingLookup,
@@ -26,16 +25,13 @@ from trainless.probe.layers import (
     Standardised,
     block_names,
     conv_of,
-    is_ours,
     modules,
     removed_after,
-    tied,
 )
 from trainless.probe.layout import MemoryLayout, laid_out, run_in
-from trainless.probe.norms import AsInTraining, Norm, NormRules, Observer, Rule, Statistics, normalised
-from trainless.probe.points import Double, in_precision_of
-from trainless.probe.probe import FEW, IN_PLACE, Probe, quantity, quiet_randomness
-from trainless.probe.running import other_precision, own_buffers, run
+from trainless.probe.norms import Norm, NormRules, Observer, Rule, Statistics, normalised
+from trainless.probe.probe import Probe, quantity, quiet_randomness, remark
+from trainless.probe.running import run
 from trainless.probe.tokens import Embedded, Tokens, chosen, side_by_side
 
 _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, behind its version's back
@@ -46,6 +42,11 @@ _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, 
         *(getattr(Tensor, name).__set__ for name in ("data", "requires_grad")),
     )
 )
+
+
+DRAWS = "the network draws random numbers as it runs: the seed fixes them"
+SILENCED = "dropout that the network keeps on in evaluation is switched off"
+LONE = "batch norms that see one value per channel and sample take the batch's statistics as constants"
 
 
 @dataclass(eq=False)
@@ -112,7 +113,7 @@ def _record(
     p: Probe, layout: MemoryLayout, careful: bool, inner: AbstractContextManager[Any] | None = None
 ) -> tuple[ForwardPass, bool]:
     """A recorded pass, and whether something that was noted has been overwritten since."""
-    verdict = guard(p)  # before the hooks, which its passes would call too
+    guard(p)  # before the hooks, which its passes would call too
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
         x.requires_grad_()
@@ -127,7 +128,6 @@ def _record(
     with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
-    verdict.lone |= bool(rules.statistics)
     activations = list(recorder.activations.values())
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
@@ -153,138 +153,34 @@ def prepared(
         statistics: Those of the whole batch, for a pass of one sample.
         samples: How many samples the pass has, unless those of the probe.
     """
-    guard(p)
+    if guard(p).draws:
+        remark([DRAWS])
     rule, count = norm or p.norm, len(p.x) if samples is None else samples
+    if observe is not None and rule == "batch":
+        _require_seen_norms(p)
     with quiet_randomness(p), normalised(p.net, rule, p.kept_norms, observe, statistics, count) as rules:
         yield rules
+    remark([said for said, holds in ((LONE, rules.statistics), (SILENCED, rules.silenced)) if holds])
 
 
-@quantity
-def remarks(p: Probe) -> tuple[str, ...]:
-    """What a reader of a network's scores should know of how it was run: nothing here is silent.
-
-    Example:
-        >>> from trainless.core.target import Target
-        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2))
-        >>> remarks(Probe.of(net, (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2)))
-        ('activation patterns are those of GELU',)
-    """
-    kinds = sorted({activation.kind for activation in trace(p).activations} - {"ReLU"})
-    said = [f"activation patterns are those of {', '.join(kinds)}"] if kinds else []
-    if guard(p).draws:
-        said.append("the network draws random numbers as it runs: they are fixed by the seed")
-    if guard(p).lone:
-        said.append("batch norms that see one value per channel and sample take the batch's statistics as constants")
-    return tuple(said)
-
-
-@dataclass
-class Verdict:
-    """What was found on a few samples about a private network, once.
-
-    Attributes:
-        modes: For each norm mode that was looked at, why it cannot hold; empty where it does.
-        draws: Whether its forward pass draws random numbers.
-        lone: Whether samples had to be normalised alone where that cannot be.
-    """
-
-    modes: dict[str, str] = field(default_factory=dict)
-    draws: bool = False
-    lone: bool = False
-
-
-_VERDICTS: WeakKeyDictionary[nn.Module, Verdict] = WeakKeyDictionary()
+def _require_seen_norms(p: Probe) -> None:
+    """Raise Unscorable where the network normalises batches in a way that an observer cannot see."""
+    try:
+        guard(replace(p, norm="isolated", _memo={}))
+    except Unscorable as error:
+        raise Unscorable(
+            f"{type(p.net).__name__} normalises batches, or mixes samples, by code of its own, which this measure has"
+            " to see: write its norms as nn.BatchNorm or F.batch_norm"
+        ) from error
 
 
 def guard(p: Probe) -> Verdict:
-    """Check on a few samples, once for each network and norm mode, that it is recorded as what it computes.
-
-    With norms over the batch, outputs must be those of the untouched network; with samples normalised alone, those of
-    each sample alone. Networks all of whose code is PyTorch's and ours need no check.
-    """
-    verdict = _VERDICTS.setdefault(p.net, Verdict())
-    if not verdict.modes:
-        verdict.modes["batch"] = ""  # what runs below is not checked itself
-        if not is_ours(p.net):
-            for some in (p, replace(p, few=None)):  # it may want more samples than a few
-                with suppress(Exception):  # what does not run at all says why when it is run
-                    verdict.modes["batch"] = _as_it_computes(some, verdict)
-                    break
-    if verdict.modes["batch"]:
-        raise InputError(verdict.modes["batch"])
-    if p.norm not in verdict.modes:
-        verdict.modes[p.norm] = ""
-        if p.norm in ("isolated", "fresh") and not is_ours(p.net):
-            with suppress(Exception):
-                verdict.modes[p.norm] = _each_alone(p, p.norm)
-    if verdict.modes[p.norm]:
-        raise Unscorable(verdict.modes[p.norm])
-    return verdict
+    """Check, once for each network and norm mode, that it is recorded as what it computes; see :mod:`.guard`."""
+    return checked(p, _alone)
 
 
-_NEAR = {torch.float32: 1e-4, torch.float64: 1e-7}
-
-
-def _as_it_computes(p: Probe, verdict: Verdict) -> str:
-    """Compare the recorded pass with the untouched network; where it needs to work in place, it may."""
-    far = _deviation(p, lambda q, x: (_alone(q, x, "batch", verdict)[0], _untouched(q, x)))
-    changed = [module for _, module in modules(p.net) if module in IN_PLACE]
-    if far and changed:
-        for module in changed:
-            vars(module)["inplace"] = True
-        far = _deviation(p, lambda q, x: (_alone(q, x, "batch", verdict)[0], _untouched(q, x)))
-    said = f"{type(p.net).__name__} computes something else when it is recorded: its outputs deviate by {far:.2g} of"
-    return f"{said} their size from those of the untouched network, so that no score would be its own" if far else ""
-
-
-def _each_alone(p: Probe, mode: Norm) -> str:
-    """Compare a sample's outputs in two batches, and with those of the sample alone where that can be run."""
-
-    def outputs(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
-        first, statistics = _alone(q, x[:2], mode)
-        others = [_alone(q, torch.stack([x[0], x[-1]]), mode, given=statistics)[0][:1]]
-        if mode == "isolated" and not statistics:
-            with suppress(RuntimeError, ValueError):
-                others.append(_untouched(q, x[:1]))
-        size = _alone(q, x[:2], "batch")[0].abs().nan_to_num(0, 0, 0).amax()  # alone, it may be zero but for rounding
-        unit = torch.full_like(first[:1], 1.0) * size
-        return torch.cat([first[:1].expand(len(others), *first.shape[1:]), unit]), torch.cat([*others, unit])
-
-    far = _deviation(p, outputs) if p.few is not None and len(p.few) == FEW else 0.0
-    said = f"{type(p.net).__name__} lets samples of a batch touch one another by code of its own (a sample's outputs"
-    return f"{said} deviate by {far:.2g} of their size): it has no measure of each sample alone" if far else ""
-
-
-def _deviation(p: Probe, outputs: Callable[[Probe, Tensor], tuple[Tensor, Tensor]]) -> float:
-    """How far two outputs are apart, relative to their size; 0 where it is rounding, in double precision if need be."""
-    own = {name: tensor.detach().requires_grad_() for name, tensor in p.net.named_parameters()}
-    x = in_precision_of(own.values(), p.x if p.few is None else p.few)
-    q = replace(p, weights=own, x=x.detach().requires_grad_(x.is_floating_point()), _memo={})
-    with torch.enable_grad():
-        far = _apart(*outputs(q, q.x))
-        if far <= _NEAR.get(x.dtype, 1e-4):
-            return 0.0
-        wide = {name: tensor.detach().double().requires_grad_() for name, tensor in own.items()}
-        double = replace(q, weights=wide, x=Double()(q.x, q.generator), _memo={})
-        try:
-            exact = _apart(*outputs(double, double.x))
-        except (RuntimeError, TypeError):  # it insists on its own precision
-            return 0.0 if far <= 1e-2 else far
-        return 0.0 if exact <= _NEAR[torch.float64] else exact
-
-
-def _apart(one: Tensor, other: Tensor) -> float:
-    if one.shape != other.shape:
-        return math.inf
-    gap = torch.where((one == other) | (one.isnan() & other.isnan()), 0, (one - other).abs())
-    scale = other.abs().nan_to_num(0, 0, 0).amax() if other.numel() else 0
-    return float((gap / (scale + torch.finfo(other.dtype).tiny)).nan_to_num(math.inf).amax()) if gap.numel() else 0.0
-
-
-def _alone(
-    p: Probe, x: Tensor, mode: Norm, verdict: Verdict | None = None, given: Statistics | None = None
-) -> tuple[Tensor, Statistics]:
-    """A recorded pass on some samples with the network's own weights, and whether it drew random numbers."""
+def _alone(p: Probe, x: Tensor, mode: Norm, given: Statistics | None = None) -> tuple[Tensor, Statistics]:
+    """A recorded pass on some samples with the network's own weights, noting whether it drew random numbers."""
     for careful in (False, True):
         recorder = Recorder(p.net, p.weights, careful)
         norms = normalised(p.net, mode, statistics=given or None, samples=len(x))
@@ -292,28 +188,10 @@ def _alone(
             before = random_states(x.device)  # not recorded: it reads tensors' memory
             with recorder:
                 outputs = run(p.net, p.weights, x)
-            if verdict is not None:
-                verdict.draws |= random_states(x.device) != before
+            verdict_on(p.net).draws |= random_states(x.device) != before
         if not recorder.spoilt():
             break
     return outputs.detach(), rules.statistics
-
-
-def _untouched(p: Probe, x: Tensor) -> Tensor:
-    """The outputs of the network as it was given, in evaluation mode with norms that see the batch."""
-    changed = [module for _, module in modules(p.net) if module in IN_PLACE]
-    flags = [module.inplace for module in changed]
-    buffers = own_buffers(p.net, other_precision(p.net, p.weights), every=True)
-    try:
-        for module in changed:
-            vars(module)["inplace"] = True
-        with quiet_randomness(p), AsInTraining():
-            tensors = {**buffers, **p.weights}
-            outputs = torch.func.functional_call(p.net, tensors, (x.clone(),), tie_weights=tied(p.net))
-        return cast(Tensor, outputs).detach()
-    finally:
-        for module, flag in zip(changed, flags, strict=True):
-            vars(module)["inplace"] = flag
 
 
 def leaves(t: ForwardPass) -> list[Tensor]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import copy
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from trainless.core.errors import InputError
-from trainless.probe.layers import CONVOLUTIONS, modules, tied
+from trainless.probe.layers import CONVOLUTIONS, is_ours, modules, tied
 from trainless.probe.norms import is_known
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
@@ -26,7 +28,7 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     buffers = own_buffers(net, precision)
     mixing = nullcontext() if precision is None else _OnePrecision(precision)
     try:
-        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED), mixing:
+        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED), mixing, as_before(net):
             outputs = torch.func.functional_call(net, {**buffers, **weights}, (x.clone(),), tie_weights=tied(net))
     except RuntimeError as error:
         raise InputError(_CHECKPOINTED) if _CHECKPOINTED in str(error) else error from error
@@ -36,6 +38,53 @@ def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
             " choose it with the adapter argument, such as adapter=lambda out: out[0]"
         )
     return outputs
+
+
+_OF_TORCH = frozenset(vars(nn.Module()))
+_CONTAINERS = (dict, list, set, OrderedDict, deque)
+
+
+@contextmanager
+def as_before(net: nn.Module) -> Iterator[None]:
+    """Undo what a pass leaves behind in attributes, such as counters and caches, so that every pass is the first."""
+    if is_ours(net):
+        yield
+        return
+    held = []
+    for _, module in modules(net):
+        if type(module).__module__.startswith("torch.nn.modules."):
+            continue
+        own = vars(module)
+        inside = [(value, copy.copy(value)) for key, value in own.items() if _filled(key, value)]
+        held.append((own, dict(own), inside))
+    try:
+        yield
+    finally:
+        for own, before, inside in held:
+            if any(own.get(key) is not value for key, value in before.items()) or len(own) != len(before):
+                own.clear()
+                own.update(before)
+            for value, contents in inside:
+                if len(value) != len(contents) or any(
+                    a is not b for a, b in zip(_all(value), _all(contents), strict=True)
+                ):
+                    _refilled(value, contents)
+
+
+def _filled(key: str, value: object) -> bool:
+    return type(value) in _CONTAINERS and key not in _OF_TORCH
+
+
+def _all(held: Any) -> Iterator[Any]:
+    """What is in a container, keys and values."""
+    yield from held
+    if isinstance(held, dict):
+        yield from held.values()
+
+
+def _refilled(held: Any, contents: Any) -> None:
+    held.clear()
+    (held.extend if isinstance(held, (list, deque)) else held.update)(contents)
 
 
 class _OnePrecision(TorchFunctionMode):

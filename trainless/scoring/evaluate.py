@@ -392,12 +392,25 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
         tally.status = message(error)
     except Exception as error:
         tally.lasting = not _of_the_machine(error)
-        tally.status = one_line(error) if tally.lasting else f"{MACHINE}{one_line(error)}"
+        tally.status = _said(error) if tally.lasting else f"{MACHINE}{one_line(error)}"
     else:
         tally.ms += ms
         tally.values.append(value)
         if not math.isfinite(value):
             tally.status = f"the value is {value}, not a finite number"
+
+
+_REASONS = {
+    "modified by an inplace operation": "the network changes in place what its gradient needs: it cannot be trained",
+    "use_reentrant=True": "the network recomputes its activations in the backward pass (checkpointing): turn that off",
+    "does not require grad": "the outputs do not depend on weights or inputs by differentiable operations",
+    "not have been used in the graph": "the outputs do not depend on all that this measure differentiates by",
+}
+"""What autograd says of networks that cannot be differentiated, and what that means."""
+
+
+def _said(error: Exception) -> str:
+    return next((reason for words, reason in _REASONS.items() if words in str(error)), one_line(error))
 
 
 def _of_the_machine(error: Exception) -> bool:

@@ -40,6 +40,17 @@ def require_plain(net: nn.Module, name: str) -> None:
         raise InputError(f"the network {name} is scripted or traced, which hides its layers: give the nn.Module before")
     if any(_compiled(module) for module in net.modules()):
         raise InputError(f"the network {name} is compiled, which hides its layers: give it before torch.compile")
+    wrapped = next((each for each in net.modules() if isinstance(each, _PARALLEL)), None)
+    if wrapped is not None:
+        raise InputError(
+            f"the network {name} is wrapped in {type(wrapped).__name__}, whose replicas hide its layers: give the"
+            " network inside, net.module"
+        )
+    if any(_quantised(module) for module in net.modules()):
+        raise InputError(
+            f"the network {name} is quantised or prepared for it, so that its weights are integers or rounded as it"
+            " runs: give the floating-point network before quantisation"
+        )
     tensors = [*net.parameters(), *net.buffers()]
     if any(is_lazy(tensor) for tensor in tensors):
         raise InputError(
@@ -51,6 +62,14 @@ def require_plain(net: nn.Module, name: str) -> None:
             f"the network {name} is on the meta device and has no weights: make it on the cpu, or give it weights by"
             " net.to_empty(device='cpu') and its initialisation"
         )
+
+
+_PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+_QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic", "torch.ao.nn.qat", "torch.ao.quantization", "torchao.")
+
+
+def _quantised(module: nn.Module) -> bool:
+    return type(module).__module__.startswith(_QUANTISED)
 
 
 def _compiled(module: nn.Module) -> bool:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from trainless.scoring.evaluate import score
-from trainless.testing.plain import BEYOND, MEASURES, Adapter, NoValue, PlainNetwork
+from trainless.scoring.subjects import require_plain
+from trainless.testing.plain import BEYOND, Adapter, NoValue, PlainNetwork
+from trainless.testing.plain_measures import MEASURES
 
 TOLERANCE = 1e-4
 
@@ -107,6 +109,7 @@ def check_network(
 
 def compare(net: nn.Module, batch: tuple[Tensor, Tensor], *, adapter: Adapter | None = None) -> NetworkCheck:
     """The comparisons without a verdict."""
+    require_plain(net, type(net).__name__)
     plain = PlainNetwork(net, batch, adapter)
     values, reasons = _scored(plain)
     comparisons = []
