@@ -16,6 +16,7 @@ from trainless.cli.look import look
 from trainless.cli.predict import export, predict
 from trainless.cli.score import score
 from trainless.cli.search import export_study, search
+from trainless.cli.serve import serve
 from trainless.cli.show import show
 from trainless.cli.store import store
 from trainless.cli.watch import report, ui, watch
@@ -60,6 +61,7 @@ for _name, _command, _short in (
     ("report", report, "Make the report of a run again."),
     ("watch", watch, "Show a live run in the terminal."),
     ("ui", ui, "Show runs as a local web page."),
+    ("serve", serve, "Answer files on a page and for programs."),
 ):
     app.command(_name, cls=Verb, short_help=_short)(_command)
 app.add_typer(bench, name="bench")

@@ -85,7 +85,7 @@ def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], un
                 )
             else:
                 beaten.append(name)
-        passed += ["chance"] if beaten and len(problems) == 0 else []
+        passed = ["chance", *passed] if beaten and not problems else passed
     return _beside(test, problems, passed)
 
 

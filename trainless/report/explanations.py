@@ -12,7 +12,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_atomic
 from trainless.core.task import Part
-from trainless.core.types import Array, Index, Json
+from trainless.core.types import Array, Floats, Index, Json
 from trainless.learn.explain import Explanation, explain
 from trainless.learn.predictor import Prediction, Predictor, class_names
 from trainless.report.doubt import in_doubt
@@ -56,7 +56,7 @@ def write_explanations(
             signal = sample.ndim <= 2
             about["picture"] = f"case-{number:02d}.{'svg' if signal else 'png'}"
             kept = trace(sample.reshape(-1, sample.shape[-1])) if signal else tiles(sample)
-            _draw(folder / about["picture"], kept, found, str(names[case]))
+            write_atomic(folder / about["picture"], drawn_case(sample, found, str(names[case]))[1])
             cards.append(_card(predictor, about, kept, found))
             told.append(about)
         write_atomic(folder / DATA, json.dumps(strict(told), ensure_ascii=False, allow_nan=False, indent=1))
@@ -112,13 +112,14 @@ def _card(predictor: Predictor, about: Json, kept: Any, found: Explanation) -> C
     return tag("figure", tag("h3", f"Case {about['case']}"), *drawn, tag("dl", listed), looked, similar, class_="case")
 
 
-def _draw(path: Path, kept: Any, found: Explanation, name: str) -> None:
+def drawn_case(sample: Floats, found: Explanation, name: str) -> tuple[str, bytes]:
+    """A case with its heat as a picture: its media type and its bytes, SVG of a signal and PNG of all else."""
     heat = kept_heat(found.heat)
-    if kept.ndim == 2:
-        high = height_of(len(kept))
-        text = picture(kept, f"Where it looked in {name}", bands(heat, high))
-        size = f'width="{WIDTH:.0f}" height="{high:.0f}"'
-        opened = text.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {size} ', 1)
-        write_atomic(path, opened.replace(">", f">{_STYLE}", 1))
-    else:
-        write_atomic(path, png_of(coloured(kept, heat)))
+    if sample.ndim > 2:
+        return "image/png", png_of(coloured(tiles(sample), heat))
+    kept = trace(sample.reshape(-1, sample.shape[-1]))
+    high = height_of(len(kept))
+    text = picture(kept, f"Where it looked in {name}", bands(heat, high))
+    size = f'width="{WIDTH:.0f}" height="{high:.0f}"'
+    opened = text.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {size} ', 1)
+    return "image/svg+xml", opened.replace(">", f">{_STYLE}", 1).encode()

@@ -166,18 +166,18 @@ def _facts(contents: Contents) -> list[Markup]:
     if "positive" in test:
         own = test["positive"]
         more = f"{_range(own['sensitivity'])}; specificity {rounded(own['specificity']['value'])}"
-        facts.append(_fact(rounded(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more))
+        facts.append(_fact(rounded(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more, kind))
     if "deferral" in test:
         own = test["deferral"]
         asked = percent(contents.settings["accuracy"], 0)
         more = f"{percent(own['accuracy']['value'])} right on the rest; {asked} asked for"
         more = more if own["promised"] else f"no promise of {asked} is possible"
-        kind = "good" if own["holds"] and own["promised"] else "bad"
-        facts.append(_fact(percent(own["referred"]), "referred to a person", more, kind))
+        shade = ("" if kind else "good") if own["holds"] and own["promised"] else "bad"
+        facts.append(_fact(percent(own["referred"]), "referred to a person", more, shade))
     if "sets" in test:
         own = test["sets"]
         more = f"{percent(own['promised'], 0)} promised; {own['mean_size']:.2f} answers on average"
-        kind = "good" if kept(own) else "bad"
+        kind = ("" if kind else "good") if kept(own) else "bad"
         facts.append(_fact(percent(own["coverage"]["value"]), "of the sets hold the truth", more, kind))
     return facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -76,10 +76,10 @@ def is_answered(header: str, bound: str) -> bool:
 
 
 class Guard:
-    """Answers requests to this server's own name that ask to read, and says what browsers may do with the answers."""
+    """Answers requests to this server's own name by these methods, and says what browsers may do with the answers."""
 
-    def __init__(self, app: App, bound: str) -> None:
-        self._app, self._bound = app, bound
+    def __init__(self, app: App, bound: str, *, methods: Sequence[str] = ("GET", "HEAD")) -> None:
+        self._app, self._bound, self._methods = app, bound, methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -90,7 +90,7 @@ class Guard:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or not is_answered(hosts[0].decode("latin-1"), self._bound):
             await _refuse(send, 421, b"this server answers to localhost only: open it by the address that it printed")
-        elif scope["method"] not in ("GET", "HEAD"):
+        elif scope["method"] not in self._methods:
             await _refuse(send, 405, b"this server only shows")
         else:
             await self._app(scope, receive, _marking(send))

@@ -1,0 +1,93 @@
+// One page: a file goes to the server, its answers come back. Everything from data is put in as text.
+const token = new URLSearchParams(location.hash.slice(1)).get("token") || "";
+const headers = token ? { authorization: `Bearer ${token}` } : {};
+const at = (id) => document.getElementById(id);
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+function element(name, text = "", kind = "") {
+  const made = document.createElement(name);
+  if (text !== "") made.textContent = text;
+  if (kind) made.className = kind;
+  return made;
+}
+
+function say(text, bad = false) {
+  at("state").textContent = text;
+  at("state").className = bad ? "bad" : "";
+}
+
+function chips(one) {
+  const found = element("div");
+  if (one.refer) found.append(element("span", "refer to a person", "chip bad"));
+  if (one.unlike_training) found.append(element("span", "unlike the training data", "chip bad"));
+  for (const [name, called] of Object.entries(one.screen || {}))
+    found.append(element("span", called ? `${name} at the threshold` : `not ${name} at the threshold`, called ? "chip bad" : "chip"));
+  if (one.possible) found.append(element("span", `possible: ${one.possible.join(", ") || "no class fits"}`, "chip"));
+  if (one.votes) found.append(element("span", `votes: ${Object.entries(one.votes).map(([name, count]) => `${name} ${count}`).join(", ")}`, "chip"));
+  return found;
+}
+
+function card(one) {
+  const made = element("figure", "", "answer");
+  made.append(element("h3", `Case ${one.case}`));
+  if (one.probabilities) {
+    made.append(element("p", one.answer, "said"));
+    const table = element("table");
+    const sorted = Object.entries(one.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 12);
+    for (const [name, share] of sorted) {
+      const row = element("tr"), bar = element("progress"), cell = element("td");
+      bar.max = 1;
+      bar.value = share;
+      cell.append(bar);
+      row.append(element("th", name), cell, element("td", percent(share)));
+      table.append(row);
+    }
+    made.append(table);
+  } else {
+    const ends = one.interval ? ` (${one.interval[0].join(", ")} to ${one.interval[1].join(", ")})` : "";
+    made.append(element("p", `${one.answer.join(", ")}${ends}`, "said"));
+  }
+  made.append(chips(one));
+  if (one.picture) {
+    const image = element("img");
+    image.src = one.picture;
+    image.alt = "Where it looked";
+    made.append(image, element("p", one.looked, "why"));
+  }
+  for (const near of one.similar || [])
+    made.append(element("p", `Similar: training case ${near.training_case}, ${near.is}, similarity ${near.similarity.toFixed(2)}`, "why"));
+  return made;
+}
+
+async function asked(file) {
+  say(`Asking about ${file.name} …`);
+  at("answers").replaceChildren();
+  try {
+    const sent = { ...headers, "x-file-name": encodeURIComponent(file.name) };
+    const reply = await fetch("/api/predict?explain=1", { method: "POST", headers: sent, body: file });
+    const found = await reply.json();
+    if (!reply.ok) return say(found.problem, true);
+    say(found.notes.join(" ") || `${found.cases.length} ${found.cases.length === 1 ? "case" : "cases"} in ${file.name}`, found.notes.length > 0);
+    at("answers").replaceChildren(...found.cases.slice(0, 200).map(card));
+  } catch (error) {
+    say("The server did not answer: is the file too large, or has it ended?", true);
+  }
+}
+
+async function begin() {
+  const reply = await fetch("/api/about", { headers });
+  const about = await reply.json();
+  if (!reply.ok) return say(about.problem, true);
+  at("title").textContent = about.task;
+  const many = about.members === 1 ? "One network says" : `${about.members} networks together say`;
+  at("about").textContent = about.classes.length ? `${many} which it is: ${about.classes.slice(0, 12).join(", ")}` : `${many} its value`;
+  at("expected").textContent = `or choose one, such as ${about.example} (inputs of ${about.input_shape.join(" × ")}, up to ${Math.round(about.limit / 1e6)} MB)`;
+}
+
+const place = at("place");
+for (const kind of ["dragover", "drop"]) document.addEventListener(kind, (event) => event.preventDefault());
+place.addEventListener("dragover", () => place.classList.add("over"));
+for (const kind of ["dragleave", "drop"]) place.addEventListener(kind, () => place.classList.remove("over"));
+place.addEventListener("drop", (event) => event.dataTransfer.files.length && asked(event.dataTransfer.files[0]));
+at("file").addEventListener("change", (event) => event.target.files.length && asked(event.target.files[0]));
+begin();

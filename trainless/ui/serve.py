@@ -1,0 +1,201 @@
+"""An ensemble as a small server: one page to drop a file on, and one address that answers with JSON.
+
+Nothing that is sent is kept. The server answers on this machine alone unless it is told another address, and then only
+to those who have its token; a browser's page of somebody else's cannot ask it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+import tempfile
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.files import strict
+from trainless.core.seeds import one_thread
+from trainless.core.task import Part
+from trainless.core.text import printable
+from trainless.core.types import Json
+from trainless.learn.drift import drift_warning
+from trainless.learn.explain import explain
+from trainless.learn.predictor import Prediction, Predictor, class_names
+from trainless.report.explained import looked_in_words
+from trainless.report.explanations import drawn_case
+from trainless.report.page import STYLE
+from trainless.tasks.new import read_new
+from trainless.ui.security import Guard
+from trainless.ui.server import KINDS
+
+try:
+    import uvicorn
+    from fastapi import FastAPI, Request, Response
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.responses import JSONResponse
+except ImportError as missing:
+    raise InputError("trainless serve needs FastAPI and uvicorn: pip install 'trainless[ui]'") from missing
+
+MOST_EXPLAINED = 5  # cases of one file
+_ODD = re.compile(r"[^\w. ()+-]")
+
+
+class Answering:
+    """An ensemble that answers files, one at a time."""
+
+    def __init__(self, predictor: Predictor, *, device: str = "cpu") -> None:
+        self.predictor, self._device, self._lock = predictor, device, threading.Lock()
+
+    def about(self) -> Json:
+        """What it expects and answers."""
+        task = self.predictor.task
+        return {
+            "task": task.name,
+            "kind": task.target.kind,
+            "classes": list(class_names(task.target)),
+            "input_shape": list(task.input_shape),
+            "example": task.source.example,
+            "members": len(self.predictor.nets),
+        }
+
+    def answer(self, name: str, content: bytes, *, why: bool = False) -> Json:
+        """What it says of the cases in a file, called as its name says."""
+        with tempfile.TemporaryDirectory(prefix="trainless-serve-") as folder:
+            path = Path(folder) / safe_name(name)
+            path.write_bytes(content)
+            new = read_new(path, self.predictor.task)
+            with self._lock, one_thread():
+                said = self.predictor.predict(new.x, self._device, new.records)
+                found = answers_of(self.predictor, said, new.names)
+                if why:
+                    self._explain(found, said, Part(new.x, np.zeros(len(new.x)), records=new.records))
+        return found
+
+    def _explain(self, found: Json, said: Prediction, part: Part) -> None:
+        """Explain the first cases; of a recording its first window."""
+        classes = class_names(self.predictor.task.target)
+        for case, one in enumerate(found["cases"][:MOST_EXPLAINED]):
+            label = 0 if said.label is None else int(said.label[case])
+            x = np.asarray(part.x[part.first[[case]]], np.float64)[0]
+            seen = explain(self.predictor, x, label)
+            kind, drawn = drawn_case(x, seen, str(one["case"]))
+            what = f"the probability of {classes[label]}" if classes else "the value"
+            one["picture"] = f"data:{kind};base64,{base64.b64encode(drawn).decode()}"
+            one["looked"] = looked_in_words(float(seen.heat.max()), what, bool(classes))
+            kept = self.predictor.neighbours
+            if kept is not None:
+                one["similar"] = [
+                    {
+                        "training_case": int(kept.rows[place]),
+                        "is": classes[int(kept.y[place])] if classes else float(np.reshape(kept.y[place], -1)[0]),
+                        "similarity": float(cosine),
+                    }
+                    for place, cosine in zip(seen.similar, seen.cosines, strict=True)
+                ]
+
+
+def answers_of(predictor: Predictor, said: Prediction, names: Sequence[str | int]) -> Json:
+    """Answers as plain data: every case, and what has to be known about all of them."""
+    classes, unlike = class_names(predictor.task.target), None
+    if said.drift is not None and predictor.drift is not None:
+        unlike = predictor.drift.unlike(said.drift)
+    cases = []
+    for case, name in enumerate(names):
+        one: Json = {"case": name}
+        if said.label is not None:
+            one["answer"] = classes[int(said.label[case])]
+            one["probabilities"] = dict(zip(classes, said.mean[case].tolist(), strict=True))
+            votes = np.bincount(said.members[:, case].argmax(1), minlength=len(classes))
+            one["votes"] = {classes[k]: int(votes[k]) for k in np.argsort(-votes, kind="stable") if votes[k]}
+        else:
+            one["answer"] = said.mean[case].tolist()
+            if said.low is not None and said.high is not None:
+                one["interval"] = [said.low[case].tolist(), said.high[case].tolist()]
+        if said.sets is not None:
+            one["possible"] = [classes[k] for k in np.flatnonzero(said.sets[case])]
+        if said.screen is not None and predictor.positive is not None:
+            one["screen"] = {classes[predictor.positive]: bool(said.screen[case])}
+        if said.refer is not None:
+            one["refer"] = bool(said.refer[case])
+        if unlike is not None:
+            one["unlike_training"] = bool(unlike[case])
+        cases.append(one)
+    notes = []
+    if said.drift is not None and predictor.drift is not None:
+        warning = drift_warning(predictor.drift, said.drift)
+        notes += [f"Warning: {warning}."] if warning.warn else []
+    return dict(strict({"cases": cases, "notes": notes}))
+
+
+def safe_name(name: str) -> str:
+    """A file name that leads nowhere: the last part of what was sent, with plain signs alone.
+
+    Example:
+        >>> safe_name("../../etc/scan 1.nii.gz"), safe_name("..")
+        ('scan 1.nii.gz', 'file')
+    """
+    last = _ODD.sub("_", re.split(r"[/\\\\]", name)[-1]).strip(". ")
+    return last[-100:] or "file"
+
+
+def application(answering: Answering, bound: str, *, limit: int, token: str = "") -> Guard:
+    """Everything that is answered by a server that is bound to an address; with a token only to those who have it."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    folder = resources.files("trainless.ui").joinpath("drop")
+    texts = {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(KINDS))}
+    texts["drop.css"] = STYLE.encode() + texts["drop.css"]
+    for name, content in texts.items():
+
+        def answer(name: str = name, content: bytes = content) -> Response:
+            return Response(content, media_type=KINDS[name[name.rindex(".") :]])
+
+        app.add_api_route("/" if name == "index.html" else f"/{name}", lambda answer=answer: answer())
+
+    def allowed(request: Request) -> bool:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return not token or hmac.compare_digest(given.encode(), token.encode())
+
+    @app.get("/api/about")
+    def about(request: Request) -> Response:
+        if not allowed(request):
+            return _problem(401, "this server answers only to those who have its token: open the address it printed")
+        return JSONResponse({**answering.about(), "limit": limit})
+
+    @app.post("/api/predict")
+    async def predict(request: Request) -> Response:
+        if not allowed(request):
+            return _problem(401, "this server answers only to those who have its token: open the address it printed")
+        name = unquote(request.headers.get("x-file-name", ""))  # a page of somebody else's cannot send this header
+        if not name:
+            return _problem(400, "no file name was given: send the file as the body and its name as x-file-name")
+        content = bytearray()
+        async for piece in request.stream():
+            content += piece
+            if len(content) > limit:
+                return _problem(413, f"the file is larger than {limit / 1e6:.0f} MB, the server's --limit")
+        why = request.query_params.get("explain", "") in ("1", "yes", "true")
+        try:
+            found = await run_in_threadpool(answering.answer, name, bytes(content), why=why)
+        except TrainlessError as error:
+            return _problem(422, printable(str(error)))
+        return JSONResponse(found)
+
+    return Guard(app, bound, methods=("GET", "HEAD", "POST"))
+
+
+def _problem(status: int, words: str) -> Response:
+    return JSONResponse({"problem": words}, status_code=status, headers={"connection": "close"})
+
+
+def server(answering: Answering, host: str, *, limit: int, token: str = "") -> uvicorn.Server:
+    """A server that is ready to run on a socket."""
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    app = application(answering, host, limit=limit, token=token)
+    return uvicorn.Server(uvicorn.Config(app, **quiet, lifespan="off", ws="none", timeout_graceful_shutdown=2))
