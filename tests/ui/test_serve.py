@@ -175,7 +175,7 @@ def test_a_file_is_chosen_and_dropped_in_a_browser(
     visit: Callable[..., Visit],
     predictor: Predictor,
     made: tuple[Path, Path],
-    tmp_path: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     x = np.load(made[1])["x"]
     said = predictor.predict(x[:1, None])
