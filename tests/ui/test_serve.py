@@ -21,7 +21,7 @@ import typer.main
 from PIL import Image
 
 from tests.browser import Visit
-from tests.cli.test_verdict import data, made  # noqa: F401 - a fixture
+from tests.cli.test_verdict import sound
 from trainless.cli.app import app, run
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.learn.reading import ReadingSettings
@@ -69,7 +69,12 @@ def serving(predictor: Predictor, *, host: str = "127.0.0.1", limit: int = 10**6
 
 
 @pytest.fixture(scope="module")
-def predictor(made: tuple[Path, Path]) -> Predictor:  # noqa: F811
+def made() -> tuple[Path, Path]:
+    return sound()
+
+
+@pytest.fixture(scope="module")
+def predictor(made: tuple[Path, Path]) -> Predictor:
     return load_predictor(made[0]).reading(ReadingSettings(positive="malignant", sensitivity=0.8))
 
 
@@ -79,7 +84,7 @@ def file_of(x: np.ndarray) -> bytes:
     return kept.getvalue()
 
 
-def test_a_program_gets_what_predict_says(predictor: Predictor, made: tuple[Path, Path]) -> None:  # noqa: F811
+def test_a_program_gets_what_predict_says(predictor: Predictor, made: tuple[Path, Path]) -> None:
     x = np.load(made[1])["x"][:7]
     said = predictor.predict(x[:, None])
     assert said.label is not None
@@ -163,7 +168,7 @@ def test_names_lead_nowhere(sent: str, kept: str) -> None:
     assert safe_name(sent) == kept
 
 
-def test_the_command_refuses_a_short_token(made: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_the_command_refuses_a_short_token(made: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(("serve", str(made[0]), "--token", "short")) == 2
     assert "a token of 5 signs was given; expected at least 16" in capsys.readouterr().err
     assert run(("serve", str(made[0].parent))) == 2

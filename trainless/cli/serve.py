@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trainless.cli.options import with_settings
-from trainless.cli.watch import LOOPBACK
+from trainless.cli.watch import PageSettings
 from trainless.core.errors import InputError
 from trainless.core.machine import AUTO, device_named
 from trainless.core.settings import setting
@@ -21,11 +21,10 @@ PORT, SHORTEST = 8502, 16
 
 
 @dataclass(frozen=True)
-class ServeSettings:
+class ServeSettings(PageSettings):
     """Where a server listens, and to whom it answers."""
 
-    host: str = setting(LOOPBACK, "The address to listen at; beyond this machine a token is needed.")
-    port: int = setting(PORT, "The port; 0 for any that is free.", least=0)
+    port: int = common("port", PORT)
     limit: int = setting(64, "The largest file that is taken, in MB.", least=1)
     token: str = setting(
         "", "What everybody has to know who asks; beyond this machine one is made where none is given.", metavar="TEXT"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from trainless.runs.reader import RunProgress, RunReader
 
-LOOPBACK, PORT = "127.0.0.1", 8501
 FAILURES, BEST, COLUMNS = 5, 5, 5
 STYLES = {"running": "cyan", "finished": "green", "ended": "yellow", "stopped": "red"}
 
@@ -159,19 +158,28 @@ def _best(reader: RunReader) -> RenderableType:
     return Group(shown, Text(f"The best is {table.archs[places[0]]}", overflow="fold"))
 
 
+@dataclass(frozen=True)
+class PageSettings:
+    """Where a page is shown."""
+
+    host: str = common("host")
+    port: int = common("port")
+
+
+@with_settings
 def ui(
+    settings: PageSettings,
     place: Annotated[
         str, typer.Argument(metavar="PLACE", help="A run, a folder of runs, or postgresql://… [default: this folder]")
     ] = ".",
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""
     from trainless.ui.run_list import OpenRuns, runs_at
     from trainless.ui.security import is_loopback
     from trainless.ui.server import listening, serve
 
-    with closing(runs_at(place)) as listed, listening(host, port) as socket:
+    host = settings.host
+    with closing(runs_at(place)) as listed, listening(host, settings.port) as socket:
         number = socket.getsockname()[1]
         if not is_loopback(host):
             typer.echo(

@@ -32,6 +32,7 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "kind": int,
         "least": 1,
     },
+    "host": {"default": "127.0.0.1", "help": "The address to listen at."},
     "init": {
         "default": "own",
         "help": "The weights: own are as the network was made, kaiming are drawn anew from N(0, 2/fan_in), paper is"
@@ -44,6 +45,7 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "shown": "runs/ and the command's name",
     },
     "png": {"default": "", "help": "Draw it into this PNG file.", "metavar": "FILE"},
+    "port": {"default": 8501, "help": "The port; 0 for any that is free.", "least": 0},
     "proxies": {
         "default": "",
         "help": "Proxies by name or pattern, with commas between them (trainless list proxies); zico/batches=4 has an"

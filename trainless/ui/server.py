@@ -61,11 +61,10 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         found.bind((host, port))
         found.listen(128)  # whoever reads the address may come before the server is ready
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         found.close()
-        raise InputError(
-            f"{host} port {port} cannot be used ({error.strerror or error}): give another --port, or 0 for any"
-        ) from error
+        reason = getattr(error, "strerror", "") or error
+        raise InputError(f"{host} port {port} cannot be used ({reason}): give another --port, or 0 for any") from error
     return found
 
 
