@@ -85,7 +85,7 @@ def test_images_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"table.csv holds a table .* but the run was made from images: give those"):
         read_new(tmp_path / "table.csv", made)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no images and no NIfTI volumes"):
+    with pytest.raises(InputError, match="holds none of NIfTI volumes, DICOM images"):
         read_new(tmp_path / "empty", made)
     (tmp_path / "imgs" / "a" / "out.png").symlink_to(tmp_path / "x.png")
     with pytest.raises(InputError, match="points outside imgs"):

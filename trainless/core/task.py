@@ -149,6 +149,9 @@ EXAMPLES = {
     "volumes": "new-volumes/",
     "recordings": "new.npz",
     "ts": "new.ts",
+    "wfdb": "new-recordings/",
+    "edf": "new-recordings/",
+    "dicom": "new-images/",
 }
 MODES = ("L", "RGB", "F")
 
@@ -161,7 +164,8 @@ class InputFormat:
     images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values; ``label_last`` tells
     whether the last column of an array was the label. Recordings that were resampled say by which fraction
     (``resampling``); where they differed in length, one of ``any_length`` is cut into windows. A long
-    table has a ``time_column`` and a column of the ``record``, and time goes by in steps of ``step``.
+    table has a ``time_column`` and a column of the ``record``, and time goes by in steps of ``step``;
+    files of recordings have channels by name (``columns``) at ``hertz`` samples per second.
 
     Example:
         >>> InputFormat("table", columns=("t0", "t1")).example
@@ -179,6 +183,7 @@ class InputFormat:
     time_column: str = ""
     record: str = ""
     step: float = 0.0
+    hertz: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):

@@ -23,7 +23,10 @@ Loader = Callable[..., "Task"]
 EVERYWHERE = frozenset({"size", "classes"})  # options of every task
 FLAT = "path chest derma oct pneumonia retina breast blood tissue organa organc organs"
 SOLID = "organ nodule adrenal fracture vessel synapse"
-READABLE = ".npz, .npy, .csv, .tsv, .ts, .txt, .tokens, a folder of images by class or of NIfTI volumes with a table"
+READABLE = (
+    ".npz, .npy, .csv, .tsv, .parquet, .ts, .txt, .tokens, or a folder of images, NIfTI, DICOM, WFDB or EDF files by class"
+    " or with a table of labels"
+)
 
 
 def _medmnist(name: str, *, label: str | int = "") -> Task:
@@ -166,8 +169,8 @@ def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, An
 
 def _file_loader(path: Path) -> Loader:
     suffix = path.suffixes[-2].lower() if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix.lower()
-    if suffix == ".nii":
-        raise InputError(f"{path.name} is one volume; give the folder that holds all of them and a CSV with file,label")
+    if suffix in (".nii", ".dcm", ".hea", ".edf", ".bdf"):
+        raise InputError(f"{path.name} is one case; give the folder that holds all of them and a CSV with file,label")
     if suffix not in _loaders:
         raise InputError(f"{path.name} is of a kind that no loader reads; expected {READABLE}")
     return _loaders[suffix]

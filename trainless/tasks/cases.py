@@ -74,9 +74,10 @@ def find_cases(folder: Path, reading: Reading, is_case: IsCase, what: str) -> Ca
             " --labels (in Python labels=…)"
         )
     others = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith(TABLES)]
-    if len(others) == 1 and not _has_classes(folder, is_case):
+    by_class = _has_classes(folder, is_case)
+    if len(others) == 1 and not by_class:
         return cases_of_table(others[0], folder, reading, is_case, what)
-    if any(is_case(path) for path in folder.iterdir()):
+    if not by_class and any(is_case(path) for path in folder.iterdir()):
         raise InputError(
             f"{folder.name} has {len(others)} CSV tables; expected one with the columns file and label, or the {what}"
             " in one sub-folder per class"
@@ -91,7 +92,7 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def _has_classes(folder: Path, is_case: IsCase) -> bool:
-    return any(is_case(path) for below in folder.iterdir() if below.is_dir() for path in below.glob("*"))
+    return any(is_case(path) for depth in ("*/*", "*/*/*") for path in folder.glob(depth))
 
 
 def cases_by_class(folder: Path, is_case: IsCase, what: str) -> Cases:

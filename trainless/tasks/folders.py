@@ -9,10 +9,13 @@ from pathlib import Path
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.tasks.cases import FILES, Cases, cases_of_table, entries, find_cases
+from trainless.tasks.dicom_files import from_dicom, is_dicom
+from trainless.tasks.edf_files import from_edf, is_edf
 from trainless.tasks.images import from_images, is_image
 from trainless.tasks.settings import Reading, reads
 from trainless.tasks.table import column, read_table
 from trainless.tasks.volumes import from_volumes, is_volume
+from trainless.tasks.wfdb_files import from_wfdb, is_wfdb
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class FileKind:
 
 KINDS = (
     FileKind("volumes", "NIfTI volumes", is_volume, from_volumes),
+    FileKind("dicom", "DICOM images", is_dicom, from_dicom),
+    FileKind("wfdb", "WFDB recordings", is_wfdb, from_wfdb),
+    FileKind("edf", "EDF recordings", is_edf, from_edf),
     FileKind("images", "images", is_image, from_images),
 )
 
@@ -34,8 +40,7 @@ KINDS = (
 def kind_of(folder: Path) -> FileKind | None:
     """The kind of file that a folder holds: the first of KINDS of which there is one, down to three levels."""
     there = list(entries(folder))
-    places = [*there, *{path.parent for path in there}]
-    return next((kind for kind in KINDS if any(kind.is_case(path) for path in places)), None)
+    return next((kind for kind in KINDS if any(kind.is_case(path) for path in there)), None)
 
 
 @reads("kind dims channels label group labels seed size window")

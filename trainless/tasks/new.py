@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ WORDS = {
     "volumes": "NIfTI volumes",
     "recordings": "recordings in an .npz (signal and offsets)",
     "ts": "signals in a .ts file",
+    "wfdb": "WFDB recordings",
+    "edf": "EDF recordings",
+    "dicom": "DICOM images",
 }
 ARRAYS = ("npz", "npy")
 
@@ -57,8 +60,7 @@ def read_new(path: Path, task: Task) -> NewInputs:
             f"{path.name} holds {WORDS[kind]}, but the run was made from {WORDS[source.kind]}: give those, such as"
             f" {source.example}, or the inputs as an array in an .npz"
         )
-    readers = {"npz": _npz, "npy": _npy, "table": _table, "images": _images, "volumes": _volumes, "ts": _ts}
-    found = readers[kind](path, source, task.input_shape)
+    found = READERS[kind](path, source, task.input_shape)
     require_finite(found.x, "new")
     return found
 
@@ -75,16 +77,15 @@ def as_inputs(x: Array, shape: tuple[int, ...], channels: str = "") -> Array:
 
 
 def _kind(path: Path) -> str:
-    from trainless.tasks.images import SUFFIXES
-    from trainless.tasks.volumes import is_volume
+    from trainless.tasks.folders import KINDS, kind_of
 
     if path.is_dir():
-        files = [file for file in path.rglob("*") if file.is_file()]
-        if any(is_volume(file) for file in files):
-            return "volumes"
-        if any(file.suffix.lower() in SUFFIXES for file in files):
-            return "images"
-        raise InputError(f"the folder {path.name} holds no images and no NIfTI volumes: give a folder with new inputs")
+        if found := kind_of(path):
+            return found.name
+        raise InputError(
+            f"the folder {path.name} holds none of {', '.join(kind.words for kind in KINDS)}: give a folder with new"
+            " inputs"
+        )
     suffix = path.with_suffix("").suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
     if suffix in (".npz", ".npy"):
         return suffix[1:]
@@ -92,13 +93,11 @@ def _kind(path: Path) -> str:
         return "table"
     if suffix == ".ts":
         return "ts"
-    if suffix in SUFFIXES:
-        return "images"
-    if is_volume(path):
-        return "volumes"
+    if one := next((kind for kind in KINDS if kind.is_case(path)), None):
+        return one.name
     raise InputError(
-        f"{path.name} is of a kind that cannot be read; expected .npz, .npy, .csv, .tsv, .ts, an image, .nii or a"
-        " folder"
+        f"{path.name} is of a kind that cannot be read; expected .npz, .npy, .csv, .tsv, .ts, an image, .nii,"
+        " .dcm, .hea, .edf or a folder"
     )
 
 
@@ -227,6 +226,40 @@ def _volumes(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInpu
     return NewInputs(_placed(np.stack(found), source, shape, path), names)
 
 
+def _dicom(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    """Images, or volumes: then a folder of slices is one case, and so is a file with frames."""
+    from trainless.tasks.dicom_files import is_dicom, is_dicom_file, read_dicom
+    from trainless.tasks.volumes import brought
+
+    dims = len(shape) - 1
+    if dims == 2 or path.is_file():
+        files, names = _files(path, [file for file in _below(path) if is_dicom_file(file)])
+    elif is_dicom(path):
+        files, names = [path], [path.name]
+    else:
+        folders = [each for each in sorted(path.rglob("*")) if each.is_dir() and is_dicom(each)]
+        files, names = _files(path, folders)
+    size = _stored(shape, source.channels)[:dims]
+    found = [brought(read_dicom(file), size if source.resized else (), dims) for file in files]
+    for name, one in zip(names, found, strict=True):
+        if one.shape != found[0].shape or one.shape[:dims] != size:
+            wanted = _by(_stored(shape, source.channels))
+            raise InputError(f"{name} is {_by(one.shape)}; the training data were {wanted}")
+    return NewInputs(_placed(np.stack(found), source, shape, path), names)
+
+
+def _signal_files(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
+    """Recordings in files: the training's channels by their names, at its rate."""
+    from trainless.tasks.edf_files import is_edf, read_edf
+    from trainless.tasks.signal_files import aligned
+    from trainless.tasks.wfdb_files import is_wfdb, read_wfdb
+
+    is_case, read = (is_wfdb, read_wfdb) if source.kind == "wfdb" else (is_edf, read_edf)
+    files, names = _files(path, [file for file in _below(path) if is_case(file)])
+    signals = [aligned(read(file), source.columns, source.hertz, file.name)[0] for file in files]
+    return _recordings(signals, names, source, shape)
+
+
 def _placed(x: Array, source: InputFormat, shape: tuple[int, ...], path: Path) -> Array:
     """The samples as they were stacked for training, with their channels first."""
     stored = _stored(shape, source.channels)
@@ -261,3 +294,16 @@ def _files(path: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
 
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
+
+
+READERS: dict[str, Callable[[Path, InputFormat, tuple[int, ...]], NewInputs]] = {
+    "npz": _npz,
+    "npy": _npy,
+    "table": _table,
+    "images": _images,
+    "volumes": _volumes,
+    "ts": _ts,
+    "dicom": _dicom,
+    "wfdb": _signal_files,
+    "edf": _signal_files,
+}
