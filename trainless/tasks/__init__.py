@@ -24,8 +24,8 @@ EVERYWHERE = frozenset({"size", "classes"})  # options of every task
 FLAT = "path chest derma oct pneumonia retina breast blood tissue organa organc organs"
 SOLID = "organ nodule adrenal fracture vessel synapse"
 READABLE = (
-    ".npz, .npy, .csv, .tsv, .parquet, .ts, .txt, .tokens, or a folder of images, NIfTI, DICOM, WFDB or EDF files by class"
-    " or with a table of labels"
+    ".npz, .npy, .csv, .tsv, .parquet, .ts, .txt, .tokens, or a folder of images, NIfTI, DICOM, WFDB or EDF files by"
+    " class or with a table of labels"
 )
 
 
