@@ -86,8 +86,8 @@ def keeps_the_contract(folder: Path) -> None:
 
     from trainless.testing import check_executor
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)  # once for all of it
-    check_executor("ray")
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)  # once for all of it
+    check_executor("ray", workers=1)
 
 
 @pytest.mark.slow
