@@ -105,8 +105,8 @@ class SampleStatistics:
     """
 
     kernels: dict[Over, Tensor]
-    traces: dict[str, Tensor]
-    steadiness: dict[str, Tensor]
+    traces: dict[str, float]
+    steadiness: dict[str, float]
     at_inputs: list[Tensor]
 
 
@@ -114,24 +114,37 @@ class SampleStatistics:
 def sample_statistics(p: Probe, of: Of) -> SampleStatistics:
     """One streamed pass at an isolated probe; the steadiness only of losses."""
     choices = {over: set(kernel_names(p, over)) for over in ALL}
-    totals = {over: torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device) for over in ALL}
     weights = set(weight_names(p))
-    traces: dict[str, Tensor] = {}
+    products: dict[str, list[Tensor]] = {}
     steadiness: dict[str, Tensor] = {}
 
     def add(name: str, block: Tensor) -> None:
-        product = block @ block.T
-        for over, total in totals.items():
-            if name in choices[over]:
-                total += product
-        if name in weights:
-            traces[name] = traces.get(name, 0) + product.diagonal().double().sum()
-            if of == "loss":
-                steadiness[name] = steadiness.get(name, 0) + _steadiness(block)
+        products.setdefault(name, []).append(block @ block.T)
+        if name in weights and of == "loss":
+            steadiness[name] = steadiness.get(name, 0) + _steadiness(block)
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
     inputs = stream(p, cotangent, add, "entries", weights | choices["weights"])
-    return SampleStatistics(totals, traces, steadiness, inputs)
+    totals, traces = _summed(products, choices, torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device))
+    wanted = [name for name in products if name in weights]
+    numbers = torch.stack([*(traces[name] for name in wanted), *steadiness.values()]).tolist() if wanted else []
+    by_weight = dict(zip(wanted, numbers, strict=False))
+    return SampleStatistics(totals, by_weight, dict(zip(steadiness, numbers[len(wanted) :], strict=True)), inputs)
+
+
+def _summed(
+    products: dict[str, list[Tensor]], choices: dict[Over, set[str]], zero: Tensor
+) -> tuple[dict[Over, Tensor], dict[str, Tensor]]:
+    """The Gram matrix of each choice of weights, and each weight's trace, from the products of blocks."""
+    if not products:
+        return {over: zero.clone() for over in choices}, {}
+    owners = [name for name, found in products.items() for _ in found]
+    stacked = torch.stack([each for found in products.values() for each in found]).double()
+    chosen = [[float(name in names) for name in owners] for names in choices.values()]
+    totals = torch.tensor(chosen, dtype=stacked.dtype).to(stacked.device) @ stacked.flatten(1)
+    traces = stacked.diagonal(dim1=1, dim2=2).sum(1).split([len(found) for found in products.values()])
+    kernels = dict(zip(choices, totals.view(-1, *zero.shape), strict=True))
+    return kernels, {name: part.sum() for name, part in zip(products, traces, strict=True)}
 
 
 def _steadiness(block: Tensor) -> Tensor:

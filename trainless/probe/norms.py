@@ -77,6 +77,29 @@ def _trivial(weight: Tensor, bias: Tensor | None) -> bool:
     return torch.equal(weight, ones) and (bias is None or torch.equal(bias, zeros))
 
 
+def _alike(tensor: Tensor | None, other: Tensor) -> bool:
+    return tensor is not None and (tensor.device, tensor.dtype) == (other.device, other.dtype)
+
+
+def _all_trivial(pairs: list[tuple[Tensor, Tensor | None]]) -> dict[tuple[int, int], bool]:
+    """The same of many, by identity, with one answer from their device.
+
+    Example:
+        >>> ones, zeros = torch.ones(2), torch.zeros(2)
+        >>> list(_all_trivial([(ones, zeros), (ones, ones), (zeros, None), (ones, None)]).values())
+        [True, False, False, True]
+    """
+    scales = torch.stack(torch._foreach_norm(torch._foreach_sub([scale for scale, _ in pairs], 1), torch.inf))
+    biases = [bias for _, bias in pairs if bias is not None]
+    both = torch.cat([scales, torch.stack(torch._foreach_norm(biases, torch.inf))]) if biases else scales
+    changes = (both != 0).tolist()
+    of_biases = dict(zip(map(id, biases), changes[len(pairs) :], strict=True))
+    return {
+        (id(scale), id(bias)): not (changed or of_biases.get(id(bias), False))
+        for (scale, bias), changed in zip(pairs, changes, strict=False)
+    }
+
+
 @functools.lru_cache(maxsize=64)
 def _constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.ones(count, dtype=dtype, device=device), torch.zeros(count, dtype=dtype, device=device)
@@ -179,6 +202,7 @@ class NormRules(TorchFunctionMode):
         self.silenced = False  # whether a dropout was met that would not be off in evaluation
         self._own: set[int] | None = None
         self.inside = Inside(net)
+        self._trivial: dict[tuple[int, int], bool] | None = None
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -217,13 +241,25 @@ class NormRules(TorchFunctionMode):
             return batch_norm(x, weight, bias, eps)
         standard = self._standardised(mode, x, eps)
         aligned = self.samples is None or len(x) == self.samples  # else what comes of the scale is read off the graph
-        if weight is None or (aligned and _trivial(weight, bias)):
+        if weight is None or (aligned and self._is_trivial(weight, bias)):
             result = standard
         else:
             shape = (1, -1, *[1] * (x.ndim - 2))
             scale = weight.view(shape)
             result = standard * scale if bias is None else bias.view(shape).addcmul(standard, scale)
         return result if observe is None else observe(weight, bias, x, standard, result)
+
+    def _is_trivial(self, weight: Tensor, bias: Tensor | None) -> bool:
+        """Whether scale and bias change nothing; on a GPU all of the network's are looked at together, at the first."""
+        if not weight.is_cuda:
+            return _trivial(weight, bias)
+        if self._trivial is None:  # within the pass, so that these are the tensors that it works with
+            norms = [module for _, module in modules(self.net) if isinstance(module, _BatchNorm)]
+            pairs = [(norm.weight, norm.bias) for norm in norms if _alike(norm.weight, weight)]
+            with torch._C.DisableTorchFunction(), torch.no_grad():
+                self._trivial = _all_trivial(pairs)
+        known = self._trivial.get((id(weight), id(bias)))
+        return _trivial(weight, bias) if known is None else known
 
     def _standardised(self, mode: Rule, x: Tensor, eps: float) -> Tensor:
         """The input with mean 0 and variance 1 by the statistics of the mode, before scale and bias."""

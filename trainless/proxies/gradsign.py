@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from trainless.probe.norms import Norm
@@ -50,4 +51,4 @@ def gradsign(p: Probe, norm: Norm = "isolated") -> float:
         Batch norm sees a single value per channel and sample: a batch of one cannot be normalised.
     """
     q = p.at(norm=norm)
-    return float(sum(sums.abs().sum().double() for sums in sign_sums(q).values()))
+    return float(torch.cat([sums.flatten() for sums in sign_sums(q).values()]).abs().sum(dtype=torch.float64))

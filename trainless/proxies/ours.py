@@ -33,7 +33,7 @@ def sample_zico(p: Probe) -> float:
     Fails:
         No gradient reaches the weights; batch norm that sees a single value per channel and sample.
     """
-    steadiness = [float(value) for value in sample_statistics(p.at(norm="isolated"), "loss").steadiness.values()]
+    steadiness = list(sample_statistics(p.at(norm="isolated"), "loss").steadiness.values())
     if not any(value > 0 for value in steadiness):
         raise Unscorable("no gradient reaches the weights")
     return math.fsum(math.log(value) for value in steadiness if value > 0)
@@ -69,7 +69,7 @@ def layer_entropy(p: Probe) -> float:
     traces = [value for name, value in reversed(found.items()) if name != classifier]
     if not traces:
         raise Unscorable("the network has no layer besides the classifier")
-    return _entropy(torch.stack(traces).double().cpu())
+    return _entropy(torch.tensor(traces, dtype=torch.float64))
 
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=3)

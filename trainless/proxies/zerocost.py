@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
@@ -50,7 +52,7 @@ def l2_norm(p: Probe) -> float:
 
     Σ_l ‖θ_l‖₂ over convolution and linear weights.
     """
-    return float(torch.stack([p.weights[name].norm() for name in weight_names(p)]).sum())
+    return float(torch.stack(torch._foreach_norm([p.weights[name] for name in weight_names(p)])).sum())
 
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
@@ -59,7 +61,7 @@ def grad_norm(p: Probe) -> float:
 
     Σ_l ‖∂L/∂θ_l‖₂ over convolution and linear weights.
     """
-    return _total([gradient.norm() for gradient in loss_gradients(p).weights.values()])
+    return _total(torch._foreach_norm(list(loss_gradients(p).weights.values())))
 
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="saliency")
@@ -71,7 +73,7 @@ def plain(p: Probe) -> float:
     Differences:
         A sum of terms of both signs that nearly cancels: its digits depend on the order of addition.
     """
-    return _total([(gradient * p.weights[name]).sum() for name, gradient in loss_gradients(p).weights.items()])
+    return _total([term.sum() for term in _saliencies(p)])
 
 
 @proxy(higher_is_better=True, labels=True, paper=SNIP, aspect="saliency")
@@ -80,7 +82,7 @@ def snip(p: Probe) -> float:
 
     Σ |θ · ∂L/∂θ|.
     """
-    return _total([(gradient * p.weights[name]).abs().sum() for name, gradient in loss_gradients(p).weights.items()])
+    return _total([term.abs().sum() for term in _saliencies(p)])
 
 
 @proxy(higher_is_better=True, labels=True, paper=BLOCKSWAP, aspect="saliency")
@@ -92,13 +94,24 @@ def fisher(p: Probe) -> float:
     Differences:
         The weight by fan-in is the published program's: it spreads a channel's value over its weights and adds up.
     """
-    shapes = p.weights
-    terms = [
-        0.5 * sums.square().mean(0).sum() * shapes[layer.weight][0].numel()
-        for layer, sums in loss_gradients(p).channels
-    ]
-    return _total(terms)
+    found = loss_gradients(p).channels
+    if not found:
+        return 0.0
+    fans = torch.tensor([float(p.weights[layer.weight][0].numel()) for layer, _ in found], dtype=torch.float64)
+    each = fans.repeat_interleave(torch.tensor([sums.shape[1] for _, sums in found]))
+    squares = torch.cat([sums.square().mean(0) for _, sums in found])
+    return 0.5 * float(squares.double() @ each.to(squares.device))
 
 
-def _total(terms: list[Tensor]) -> float:
+def _saliencies(p: Probe) -> Iterator[Tensor]:
+    """θ · ∂L/∂θ, weight by weight; on a GPU, which waits for every single operation, in one piece."""
+    found = loss_gradients(p).weights
+    if p.x.is_cuda:
+        products = torch._foreach_mul(list(found.values()), [p.weights[name] for name in found])
+        yield torch.cat([each.flatten() for each in products])
+    else:
+        yield from (gradient * p.weights[name] for name, gradient in found.items())
+
+
+def _total(terms: Sequence[Tensor]) -> float:
     return float(torch.stack(terms).double().sum()) if terms else 0.0

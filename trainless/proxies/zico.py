@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -32,15 +34,21 @@ def zico(p: Probe, batches: int = 2, cumulative: bool = False) -> float:
         cumulative: Add each mini-batch's gradient to those before it, as TEACUP's program does by not clearing them.
     """
     parts = [weight_gradients(q) for q in p.split(batches)]
-    return float(sum(_layer([part[name] for part in parts], cumulative) for name in weight_names(p)))
+    names = weight_names(p)
+    layers = [torch.stack([part[name].flatten() for part in parts]) for name in names]
+    if not p.x.is_cuda:
+        totals = [float(_ratios(layer, cumulative).double().sum()) for layer in layers]
+    else:  # which waits for every single operation
+        ratios = _ratios(torch.cat(layers, 1), cumulative).double().split([layer.shape[1] for layer in layers])
+        totals = torch.stack(torch._foreach_norm(list(ratios), 1)).tolist()
+    return math.fsum(math.log(total) for total in totals if total > 0)
 
 
-def _layer(gradients: list[Tensor], cumulative: bool) -> float:
-    stacked = torch.stack(gradients)
+def _ratios(gradients: Tensor, cumulative: bool) -> Tensor:
+    """Mean size over deviation of every weight's gradients, which lie below one another; 0 where they never vary."""
     if cumulative:
-        stacked = stacked.cumsum(0)
-    deviation = stacked.std(0, correction=0) if len(gradients) > 2 else (stacked[0] - stacked[1]).abs().mul_(0.5)
+        gradients = gradients.cumsum(0)
+    few = len(gradients) == 2
+    deviation = (gradients[0] - gradients[1]).abs().mul_(0.5) if few else gradients.std(0, correction=0)
     moving = deviation != 0
-    ratio = torch.where(moving, stacked.abs().mean(0) / deviation.where(moving, torch.ones_like(deviation)), 0)
-    total = float(ratio.double().sum())
-    return float(torch.tensor(total, dtype=torch.float64).log()) if total > 0 else 0.0
+    return torch.where(moving, gradients.abs().mean(0) / deviation.where(moving, torch.ones_like(deviation)), 0)
