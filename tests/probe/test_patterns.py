@@ -27,6 +27,9 @@ def test_equal_to_loops(samples: int, units: int, share: float, seed: int) -> No
     assert torch.equal(torch.from_numpy(disagreements(rows)), (bits[:, None] != bits[None]).sum(2))
     assert distinct_rows(rows) == len({tuple(row) for row in bits.tolist()})
     assert distinct_columns(patterns) == len({tuple(column) for column in bits.T.tolist()})
+    assert np.array_equal(disagreements(bits), disagreements(rows))  # booleans: as on a GPU
+    assert distinct_rows(bits) == distinct_rows(rows)
+    assert distinct_columns(tuple(Pattern(gate > 0, gate.shape[1]) for gate in gates)) == distinct_columns(patterns)
 
 
 def test_a_unit_is_open_where_it_is_positive() -> None:

@@ -15,7 +15,7 @@ from trainless.probe.axes import Layout
 from trainless.probe.points import drawn
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import trace
-from trainless.probe.spectra import eigenvalues, least_eigenvalues, near
+from trainless.probe.spectra import eigenvalues, least_eigenvalues
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class Scatter:
 def block_scatters(p: Probe) -> tuple[Scatter, ...]:
     """The scatter of each block's channels."""
     found = tuple(scatter(block.channels()) for block in blocks(p))
-    if not all(bool(torch.isfinite(each.products).all()) for each in found):
+    if not bool(torch.stack([torch.isfinite(each.products).all() for each in found]).all()):
         raise Unscorable("a block's output is not finite")
     return found
 
@@ -191,7 +191,7 @@ def scatter(rows: Tensor) -> Scatter:
     centred = rows - rows.mean(1, keepdim=True)
     singular = places <= channels
     products = centred.T @ centred if singular else centred @ centred.T
-    return Scatter(near(products / places), singular)
+    return Scatter(products / places, singular)
 
 
 def scattered_eigenvalues(scatters: Sequence[Scatter]) -> list[Tensor]:

@@ -140,10 +140,10 @@ def _summed(
         return {over: zero.clone() for over in choices}, {}
     owners = [name for name, found in products.items() for _ in found]
     stacked = torch.stack([each for found in products.values() for each in found]).double()
-    chosen = [[float(name in names) for name in owners] for names in choices.values()]
-    totals = torch.tensor(chosen, dtype=stacked.dtype).to(stacked.device) @ stacked.flatten(1)
+    chosen = [[at for at, name in enumerate(owners) if name in names] for names in choices.values()]
+    totals = [stacked[places].sum(0) if len(places) < len(stacked) else stacked.sum(0) for places in chosen]
     traces = stacked.diagonal(dim1=1, dim2=2).sum(1).split([len(found) for found in products.values()])
-    kernels = dict(zip(choices, totals.view(-1, *zero.shape), strict=True))
+    kernels = dict(zip(choices, totals, strict=True))
     return kernels, {name: part.sum() for name, part in zip(products, traces, strict=True)}
 
 

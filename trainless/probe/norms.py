@@ -18,7 +18,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -81,7 +81,7 @@ def _alike(tensor: Tensor | None, other: Tensor) -> bool:
     return tensor is not None and (tensor.device, tensor.dtype) == (other.device, other.dtype)
 
 
-def _all_trivial(pairs: list[tuple[Tensor, Tensor | None]]) -> dict[tuple[int, int], bool]:
+def _all_trivial(pairs: Sequence[tuple[Tensor, Tensor | None]]) -> dict[tuple[int, int], bool]:
     """The same of many, by identity, with one answer from their device.
 
     Example:

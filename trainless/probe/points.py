@@ -113,6 +113,16 @@ class First:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """The batch several times, one after the other."""
+
+    times: int
+
+    def __call__(self, x: Tensor, draw: Draw) -> Tensor:
+        return x.repeat(self.times, *[1] * (x.ndim - 1))
+
+
+@dataclass(frozen=True)
 class Double:
     """The batch in double precision."""
 

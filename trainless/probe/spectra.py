@@ -17,23 +17,19 @@ from torch import Tensor
 SMALL, NEAR = 64, 128
 TOLERANCE = 1e-6
 _SHIFT = 1e-11  # of a correlation's unit diagonal: eigenvalues below it count as 0
+_NOISE = 1e-13  # of a vector: what rounding leaves of it when all directions are taken away
 _STEPS, _BETWEEN = 96, 8  # Lanczos steps at most, and between two looks at what was found
 _WIDE = 256  # rows above which a GPU decomposes in single precision, in which such matrices were multiplied too
 
 
-def near(matrix: Tensor) -> Tensor:
-    """The matrix where it is decomposed fastest: on the processor, if it is small."""
-    return matrix.cpu() if matrix.is_cuda and matrix.shape[-1] <= NEAR else matrix
-
-
 def eigenvalues(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """All eigenvalues of symmetric matrices, ascending; those of one size are decomposed together.
+    """All eigenvalues of symmetric matrices, ascending, on the processor; those of one size are decomposed together.
 
     Example:
         >>> [each.tolist() for each in eigenvalues([torch.diag(torch.tensor([3.0, 1.0])), torch.tensor([[2.0]])])]
         [[1.0, 3.0], [2.0]]
     """
-    return _together(matrices, lambda stacked: _decomposed(stacked).double().cpu())
+    return _together(_near(matrices), lambda stacked: _decomposed(stacked).double().cpu())
 
 
 def least_eigenvalues(correlations: Sequence[Tensor]) -> list[float]:
@@ -45,7 +41,40 @@ def least_eigenvalues(correlations: Sequence[Tensor]) -> list[float]:
         >>> [round(each, 6) for each in least_eigenvalues([torch.tensor([[1.0, 0.5], [0.5, 1.0]]), torch.eye(3)])]
         [0.5, 1.0]
     """
-    return [float(each) for each in _together(correlations, lambda stacked: _least(stacked.double()).cpu())]
+    filled = [_filled(matrix, _step(matrix), 1.0) for matrix in correlations]  # the least is never above 1
+    return [float(each) for each in _together(filled, lambda stacked: _least(stacked.double()).cpu())]
+
+
+def _near(matrices: Sequence[Tensor]) -> list[Tensor]:
+    """The matrices where they are decomposed fastest: on the processor if they are small, moved there together."""
+    moved = [matrix.dtype == matrices[0].dtype and matrix.is_cuda and len(matrix) <= NEAR for matrix in matrices]
+    small = [matrix for matrix, moves in zip(matrices, moved, strict=True) if moves]
+    if not small:
+        return list(matrices)
+    parts = torch.cat([matrix.flatten() for matrix in small]).cpu().split([matrix.numel() for matrix in small])
+    near = (part.view(matrix.shape) for part, matrix in zip(parts, small, strict=True))
+    return [next(near) if moves else matrix for matrix, moves in zip(matrices, moved, strict=True)]
+
+
+def _step(matrix: Tensor) -> int:
+    """The number of rows to fill a matrix up to: on a GPU the next power of two, so that many are of one size."""
+    return 1 << max(5, (len(matrix) - 1).bit_length()) if matrix.is_cuda else len(matrix)
+
+
+def _filled(matrix: Tensor, rows: int, diagonal: float) -> Tensor:
+    """A matrix with further rows and columns that have one number on the diagonal and zeros elsewhere.
+
+    Example:
+        >>> _filled(torch.tensor([[2.0]]), 2, 1.0).tolist()
+        [[2.0, 0.0], [0.0, 1.0]]
+    """
+    more = rows - len(matrix)
+    if more == 0:
+        return matrix
+    filled = torch.nn.functional.pad(matrix, (0, more, 0, more))
+    if diagonal:
+        filled.diagonal()[-more:] = diagonal
+    return filled
 
 
 def largest_singular_value(left: Tensor, right: Tensor | None = None) -> float:
@@ -71,6 +100,37 @@ def largest_singular_value(left: Tensor, right: Tensor | None = None) -> float:
     return float(_lanczos(lambda v: square(v[0])[None], start).clamp_min(0).sqrt())
 
 
+def largest_singular_values(factors: Sequence[tuple[Tensor, Tensor | None]]) -> list[float]:
+    """The largest singular value of each matrix, or of each ``left @ right.T``; on a GPU, of all of them together.
+
+    Example:
+        >>> [round(each, 6) for each in largest_singular_values([(torch.diag(torch.tensor([2.0, 1.0])), None)])]
+        [2.0]
+    """
+    if not all(left.is_cuda for left, _ in factors):
+        return [largest_singular_value(left, right) for left, right in factors]
+    return [float(each) for each in _together([_gram(*each) for each in factors], _largest)]
+
+
+def _gram(left: Tensor, right: Tensor | None = None) -> Tensor:
+    """The smaller matrix of inner products, filled up with zeros; its eigenvalues are the singular values squared.
+
+    Example:
+        >>> _gram(torch.tensor([[3.0, 4.0]])).tolist()
+        [[25.0]]
+    """
+    matrix = left.double() if right is None else left.double() @ right.double().T
+    products = matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
+    return _filled(products, _step(products), 0.0)
+
+
+def _largest(grams: Tensor) -> Tensor:
+    """The roots of the largest eigenvalues of stacked matrices."""
+    start = torch.ones(1, grams.shape[1], 1, dtype=grams.dtype, device=grams.device)
+    start[:, ::3] = -0.5  # no direction of a network's
+    return _lanczos(lambda v: grams @ v, start.expand(len(grams), -1, -1)).clamp_min(0).sqrt()
+
+
 def _together(matrices: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """Compute on matrices of one size at once; the results in the order of the matrices."""
     places: dict[int, list[int]] = {}
@@ -78,7 +138,7 @@ def _together(matrices: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -
         places.setdefault(len(matrix), []).append(place)
     found: dict[int, Tensor] = {}
     for alike in places.values():
-        found.update(zip(alike, compute(near(torch.stack([matrices[place] for place in alike]))), strict=True))
+        found.update(zip(alike, compute(torch.stack([matrices[place] for place in alike])), strict=True))
     return [found[place] for place in range(len(matrices))]
 
 
@@ -90,52 +150,58 @@ def _decomposed(stacked: Tensor) -> Tensor:
 
 def _least(stacked: Tensor) -> Tensor:
     rows = stacked.shape[-1]
-    if rows <= (SMALL // 2 if stacked.is_cuda else SMALL):
+    if rows <= SMALL and not stacked.is_cuda:
         return _decomposed(stacked)[:, 0].clamp_min(0)
     constant = (stacked.diagonal(dim1=-2, dim2=-1) == 0).any(-1)
     identity = torch.eye(rows, dtype=stacked.dtype, device=stacked.device)
     factor, failed = torch.linalg.cholesky_ex(stacked + _SHIFT * identity)
     zero = constant | (failed > 0)
-    if bool(zero.all()):
+    if not stacked.is_cuda and bool(zero.all()):
         return torch.zeros_like(zero, dtype=stacked.dtype)
     factor = torch.where(zero[:, None, None], identity, factor)
+    inverse = torch.linalg.solve_triangular(factor, identity, upper=False) if stacked.is_cuda else None
 
     def solve(v: Tensor) -> Tensor:
-        return torch.cholesky_solve(v, factor)
+        return torch.cholesky_solve(v, factor) if inverse is None else inverse.mT @ (inverse @ v)
 
     source = torch.Generator().manual_seed(0)
     start = torch.randn(rows, 1, generator=source, dtype=stacked.dtype).to(stacked.device).expand(len(stacked), -1, -1)
     found = 1 / _lanczos(solve, start) - _SHIFT
-    return torch.where(zero, 0.0, found.clamp_min(0))
+    return torch.where(zero.cpu(), 0.0, found.clamp_min(0))
 
 
 def _lanczos(apply: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """The largest eigenvalue of symmetric positive operators on ``(batch, rows, 1)``, with full orthogonalisation."""
+    """The largest eigenvalues of symmetric positive operators on ``(batch, rows, 1)``, with full orthogonalisation.
+
+    They come on the processor, which decides how many steps there are.
+    """
     vector = start / start.norm(dim=1, keepdim=True)
     basis, diagonal, beside = [vector], [], []
     steps = min(_STEPS, start.shape[1])
-    found = torch.zeros(len(start), dtype=start.dtype, device=start.device)
+    found = torch.zeros(len(start), dtype=start.dtype)
     for step in range(1, steps + 1):
         image = apply(basis[-1])
         diagonal.append((basis[-1] * image).sum((1, 2)))
-        held = torch.cat(basis, 2)
+        held, whole = torch.cat(basis, 2), image.norm(dim=1, keepdim=True)
         for _ in range(2):
             image = image - held @ (held.mT @ image)
         size = image.norm(dim=1, keepdim=True)
+        size = torch.where(size > _NOISE * whole, size, 0)  # else it has nowhere to go: what is left is rounding
         beside.append(size[:, 0, 0])
         if step % _BETWEEN == 0 or step == steps:
             before, (found, rest) = found, _ritz(diagonal, beside)
             if bool(((rest <= TOLERANCE * found) | ((found - before) <= TOLERANCE / 10 * found)).all()):
                 break
-        basis.append(image / size.clamp_min(torch.finfo(start.dtype).tiny))
+        basis.append(torch.where(size > 0, image / size, 0))
     return found
 
 
 def _ritz(diagonal: list[Tensor], beside: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The largest eigenvalue of the tridiagonal matrices so far, and how far from exact it may be."""
-    small = torch.diag_embed(torch.stack(diagonal, 1).cpu())
-    small = small + torch.diag_embed(torch.stack(beside[:-1], 1).cpu(), 1) if len(beside) > 1 else small
-    small = small + torch.diag_embed(torch.stack(beside[:-1], 1).cpu(), -1) if len(beside) > 1 else small
+    """The largest eigenvalue of the tridiagonal matrices so far, and how far from exact it may be, on the processor."""
+    numbers = torch.stack([*diagonal, *beside], 1).cpu()
+    within, between = numbers[:, : len(diagonal)], numbers[:, len(diagonal) : -1]
+    small = torch.diag_embed(within)
+    if len(beside) > 1:
+        small = small + torch.diag_embed(between, 1) + torch.diag_embed(between, -1)
     values, vectors = torch.linalg.eigh(small)
-    rest = beside[-1] * vectors[:, -1, -1].abs().to(beside[-1].device)
-    return values[:, -1].to(rest.device), rest
+    return values[:, -1], numbers[:, -1] * vectors[:, -1, -1].abs()

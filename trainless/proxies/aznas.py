@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.features import BlockOutput, block_scatters, blocks, paired, scattered_eigenvalues
 from trainless.probe.points import Kaiming, Noise
 from trainless.probe.probe import Probe, quantity
-from trainless.probe.spectra import largest_singular_value
+from trainless.probe.spectra import largest_singular_values
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(("Lee", "Ham"), "AZ-NAS: Assembling Zero-Cost Proxies for Network Architecture Search", "CVPR", 2024)
@@ -78,31 +78,30 @@ class Passage:
         left: The gradient coming out, channels × places, or the mean of the products.
         right: The gradient going in, channels × places, where the products were not formed.
         channels: Of the gradient going in.
-        power: The mean over places of ‖coming out‖².
         places: How many there were.
         unchanged: Whether the gradient came out as it went in, of a block that a network names: those found by data
             flow have a layer, though it may give nothing yet, as residual branches that begin at zero.
+        power: The mean over places of ‖coming out‖².
+        square: The products' Frobenius norm, squared.
     """
 
     name: str
     left: Tensor
     right: Tensor | None
     channels: int
-    power: float
     places: int
     unchanged: bool
+    power: float = math.nan
+    square: float = math.nan
 
-    def square(self) -> float:
-        """The products' Frobenius norm, squared."""
+    def numbers(self, coming_out: Tensor) -> Tensor:
+        """Norm and square, on the device."""
         if self.right is None:
-            return float(self.left.double().square().sum())
-        left, right = self.left.T @ self.left, self.right.T @ self.right
-        return float((left.double() * right.double()).sum()) / self.places**2
-
-    def largest(self) -> float:
-        """The products' largest singular value."""
-        found = largest_singular_value(self.left, self.right)
-        return found if self.right is None else found / self.places
+            square = self.left.square().sum()
+        else:
+            left, right = self.left.T @ self.left, self.right.T @ self.right
+            square = (left.double() * right.double()).sum() / self.places**2
+        return torch.stack([torch.linalg.vector_norm(coming_out).double(), square])
 
 
 @quantity
@@ -111,22 +110,26 @@ def passages(p: Probe) -> tuple[Passage, ...]:
     found = blocks(p)
     if len(found) < 2:
         raise Unscorable("the network has a single block")
-    return tuple(_passage(p, before, after) for before, after in itertools.pairwise(found))
+    passed, numbers = zip(*(_passage(p, *pair) for pair in itertools.pairwise(found)), strict=True)
+    known = []
+    for passage, (norm, square) in zip(passed, torch.stack(numbers).tolist(), strict=True):  # one answer of the device
+        if not math.isfinite(norm**2):
+            raise Unscorable(f"the gradients that pass block {passage.name} are not finite")
+        known.append(replace(passage, power=norm**2 / passage.places, square=square))
+    return tuple(known)
 
 
-def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> Passage:
+def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> tuple[Passage, Tensor]:
     going_in = after.signs(p.generator(f"trainability/{after.name}"))
     coming_out = after.pulled(before, going_in)
     maps = before.layout.turned(coming_out), after.layout.turned(going_in)
     left, right = paired(*maps, before.layout.grid, after.layout.grid)
     channels, places = right.shape
-    power = float(torch.linalg.vector_norm(left)) ** 2 / places
-    if not math.isfinite(power):
-        raise Unscorable(f"the gradients that pass block {after.name} are not finite")
     unchanged = after.own and coming_out.shape == going_in.shape and torch.equal(coming_out, going_in)
     few = places < min(len(left), channels)
     kept, other = (left, right) if few else ((left @ right.T).double() / places, None)
-    return Passage(after.name, kept, other, channels, power, places, unchanged)
+    passage = Passage(after.name, kept, other, channels, places, unchanged)
+    return passage, passage.numbers(left)
 
 
 @proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=3)
@@ -140,10 +143,10 @@ def trainability(p: Probe) -> float:
         A block that the network names passes its input on unchanged (every gradient comes back as it went in), or a
         single block.
     """
-    scores = []
-    for passage in passages(p):
-        if passage.unchanged:
-            raise Unscorable(f"block {passage.name} passes its input on unchanged")
-        spread = passage.largest()
-        scores.append(2 - spread - 1 / (spread + 1e-6))
-    return math.fsum(scores) / len(scores)
+    found = passages(p)
+    if unchanged := [passage.name for passage in found if passage.unchanged]:
+        raise Unscorable(f"block {unchanged[0]} passes its input on unchanged")
+    largest = largest_singular_values([(passage.left, passage.right) for passage in found])
+    sizes = [1 if passage.right is None else passage.places for passage in found]
+    spreads = [value / size for value, size in zip(largest, sizes, strict=True)]
+    return math.fsum(2 - spread - 1 / (spread + 1e-6) for spread in spreads) / len(spreads)

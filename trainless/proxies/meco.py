@@ -19,7 +19,7 @@ from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe
 from trainless.probe.record import guard, prepared, trace
 from trainless.probe.running import run
-from trainless.probe.spectra import least_eigenvalues, near
+from trainless.probe.spectra import least_eigenvalues
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(
@@ -71,14 +71,14 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     by_shape: dict[torch.Size, list[tuple[Tensor, float]]] = {}
     for rows, scale in chosen:
         by_shape.setdefault(rows.shape, []).append((rows, scale))
+    stacks = [torch.stack([rows for rows, _ in alike]) for alike in by_shape.values()]
+    if not bool(torch.stack([torch.isfinite(stacked).all() for stacked in stacks]).all()):
+        raise Unscorable("a feature map is not finite")
     matrices: list[Tensor] = []
     scales: list[float] = []
-    for (size, places), alike in by_shape.items():  # in stacks: a GPU waits for every single operation
-        stacked = torch.stack([rows for rows, _ in alike])
-        if not bool(torch.isfinite(stacked).all()):
-            raise Unscorable("a feature map is not finite")
+    for stacked, ((size, places), alike) in zip(stacks, by_shape.items(), strict=True):
         if places > size:  # else some channels are the others'
-            matrices += near(correlation(stacked)).unbind()
+            matrices += correlation(stacked).unbind()
             scales += [scale for _, scale in alike]
     least = least_eigenvalues(matrices)
     return math.fsum(value * scale for value, scale in zip(least, scales, strict=True))

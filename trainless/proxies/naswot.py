@@ -5,13 +5,12 @@ How differently a network responds to different inputs: by activation patterns, 
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.core.types import Labels
-from trainless.probe.patterns import Pattern, activation_patterns, disagreements, distinct_columns
+from trainless.probe.patterns import Pattern, activation_patterns, disagreements, distinct_columns, joined
 from trainless.probe.points import Gaussian
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import output_gradient
@@ -63,7 +62,7 @@ def naswot(p: Probe, containers: bool = False) -> float:
 
 def agreements(found: list[Pattern]) -> Labels:
     """For each pair of samples, how many units are open in both or closed in both."""
-    return sum(pattern.units for pattern in found) - disagreements(np.hstack([pattern.rows for pattern in found]))
+    return sum(pattern.units for pattern in found) - disagreements(joined([pattern.rows for pattern in found], 1))
 
 
 @proxy(higher_is_better=True, paper=PAPER, aspect="discrimination", version=2)

@@ -98,7 +98,7 @@ def isometry(p: Probe) -> float:
             raise Unscorable(f"block {passage.name} has a single place: what chance adds cannot be told")
         channels, places = passage.channels, passage.places
         by_chance = passage.power * channels / places
-        square = (passage.square() - by_chance) / (1 - 1 / places) / channels
+        square = (passage.square - by_chance) / (1 - 1 / places) / channels
         logarithms.append(math.log(max(square, _LEAST)) / 2)
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 

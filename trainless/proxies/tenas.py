@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.kernels import Coupling, Of, Over, condition, kernel, spectrum
-from trainless.probe.patterns import activation_patterns, distinct_rows
+from trainless.probe.patterns import activation_patterns, distinct_rows, joined
 from trainless.probe.points import Crops
 from trainless.probe.probe import Probe
 from trainless.proxies.proxy import Paper, Setting, proxy
@@ -125,5 +124,5 @@ def linear_regions(p: Probe, batches: int = 1) -> float:
         The network has no rectifier.
     """
     parts = p.split(batches) if batches > 1 else (p,)
-    rows = [np.hstack([pattern.rows for pattern in activation_patterns(q)]) for q in parts]
-    return float(distinct_rows(np.vstack(rows)))
+    rows = [joined([pattern.rows for pattern in activation_patterns(q)], 1) for q in parts]
+    return float(distinct_rows(joined(rows, 0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -113,5 +113,5 @@ def _saliencies(p: Probe) -> Iterator[Tensor]:
         yield from (gradient * p.weights[name] for name, gradient in found.items())
 
 
-def _total(terms: Sequence[Tensor]) -> float:
+def _total(terms: list[Tensor] | tuple[Tensor, ...]) -> float:
     return float(torch.stack(terms).double().sum()) if terms else 0.0
