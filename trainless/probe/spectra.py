@@ -1,6 +1,7 @@
 """Eigenvalues and singular values, only those that are needed, on the device that the numbers are on.
 
-A processor decomposes matrices of up to ``NEAR`` rows faster than a GPU, which such a matrix leaves at once.
+A processor decomposes matrices of up to ``NEAR`` rows faster than a GPU, whose smaller ones are moved there together; a GPU
+fills matrices up to few sizes, because it waits for every single operation.
 
 The least eigenvalue comes from Lanczos iterations with the inverse (one Cholesky factor, no decomposition), the largest
 singular value from Lanczos iterations with the matrix or its factors. Both are exact to ``TOLERANCE`` of themselves
@@ -14,12 +15,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-SMALL, NEAR = 64, 128
+SMALL = NEAR = 64
 TOLERANCE = 1e-6
 _SHIFT = 1e-11  # of a correlation's unit diagonal: eigenvalues below it count as 0
 _NOISE = 1e-13  # of a vector: what rounding leaves of it when all directions are taken away
 _STEPS, _BETWEEN = 96, 8  # Lanczos steps at most, and between two looks at what was found
-_WIDE = 256  # rows above which a GPU decomposes in single precision, in which such matrices were multiplied too
 
 
 def eigenvalues(matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -143,8 +143,7 @@ def _together(matrices: Sequence[Tensor], compute: Callable[[Tensor], Tensor]) -
 
 
 def _decomposed(stacked: Tensor) -> Tensor:
-    single = stacked.is_cuda and stacked.shape[-1] > _WIDE
-    values: Tensor = torch.linalg.eigvalsh(stacked.float() if single else stacked.double())
+    values: Tensor = torch.linalg.eigvalsh(stacked.double())
     return values
 
 
