@@ -1,7 +1,7 @@
 """Eigenvalues and singular values, only those that are needed, on the device that the numbers are on.
 
-A processor decomposes matrices of up to ``NEAR`` rows faster than a GPU, whose smaller ones are moved there together; a GPU
-fills matrices up to few sizes, because it waits for every single operation.
+A processor decomposes matrices of up to ``NEAR`` rows faster than a GPU, whose smaller ones are moved there together; a
+GPU fills matrices up to few sizes, because it waits for every single operation.
 
 The least eigenvalue comes from Lanczos iterations with the inverse (one Cholesky factor, no decomposition), the largest
 singular value from Lanczos iterations with the matrix or its factors. Both are exact to ``TOLERANCE`` of themselves
