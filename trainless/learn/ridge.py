@@ -161,7 +161,7 @@ class _Covariance(_Spread):
         self.root = root / root.square().sum().sqrt()
 
     def rest(self, penalty: float) -> Tensor:
-        return self.t - self.scores @ (self.seen / (self.values + penalty).unsqueeze(1))
+        return self.t - torch.mm(self.scores, self.seen / (self.values + penalty).unsqueeze(1))
 
     def free(self, penalty: float, block: Tensor) -> Tensor:
         own = self.root[block]
