@@ -141,7 +141,7 @@ def test_four_right_answers_prove_little() -> None:
     found = evaluate(Target("binary", 2), Y, RIGHT)
     for name, low in (("accuracy", 0.025**0.25), ("sensitivity", 0.025**0.5), ("specificity", 0.025**0.5)):
         assert (found[name].value, found[name].low, found[name].high) == pytest.approx((1, low, 1))
-    assert (found["balanced_accuracy"].low, found["balanced_accuracy"].high) == pytest.approx((0.0125**0.5, 1))
+    assert (found["balanced_accuracy"].low, found["balanced_accuracy"].high) == pytest.approx((0.025**0.25, 1))
     share = 0.0125**0.5  # of the two of a class or called so that are both
     assert (found["f1_macro"].low, found["f1_macro"].high) == pytest.approx((2 * share / (1 + share), 1))
     assert (found["auc"].low, found["auc"].high) == pytest.approx((0.025**0.5, 1))  # two disjoint pairs
@@ -180,6 +180,18 @@ def test_perfect_answers_miss_the_truth_rarely(true: float) -> None:
         low, _ = f1_macro_bounds(y, p, 0.95)
         share = true / (2 - true)
         assert low <= true or share**n <= 0.025
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 3), (1, 9), (40, 2), (130, 139)])
+def test_the_bound_of_perfect_answers_is_the_least_that_can_be(first: int, second: int) -> None:
+    """By brute force: of all pairs of recalls that answer everything rightly with 2.5 %, the least mean."""
+    y = np.array([0] * first + [1] * second)
+    low, high = balanced_accuracy_bounds(y, np.eye(2)[y], 0.95)
+    one = np.linspace(0.01, 1, 200_001)
+    other = np.minimum(1.0, (0.025 / one**first) ** (1 / second))
+    there = one**first * other**second >= 0.025 - 1e-12
+    assert low == pytest.approx(((one + other) / 2)[there].min(), abs=1e-4)
+    assert high == 1
 
 
 def test_coverage_of_a_share_is_at_least_what_it_says() -> None:

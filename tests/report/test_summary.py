@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from torch import nn
 
 from trainless.cli.design import _kept
 from trainless.report.summary import deferral_in_words
+from trainless.report.words import networks_in_words
+from trainless.spaces import space
+from trainless.spaces.custom import space_from
+from trainless.spaces.protocol import key
 
 
 def checked(right: float | None, holds: bool) -> dict[str, Any]:
@@ -30,3 +35,14 @@ def test_a_promise_is_kept_missed_by_chance_or_broken(
 ) -> None:
     assert said in deferral_in_words(checked(right, holds), 0.95)
     assert _kept(checked(right, holds)) == printed
+
+
+def test_a_space_of_ones_own_is_called_by_its_name() -> None:
+    """As a person calls it, not as the key of its scores has it."""
+
+    def my_space(width: int) -> nn.Module:
+        return nn.Linear(width, 2)
+
+    made = space_from(my_space, {"width": [4, 8]})
+    assert networks_in_words(2, key(made)) == "2 networks of my_space"
+    assert networks_in_words(1, key(space("nb201", channels=8, cells=1))) == "1 network of nb201"

@@ -144,6 +144,8 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
     from trainless.spaces import space as find_space
 
     configuration = read_configuration(run)
+    if configuration.get("verb") != "design":
+        raise InputError(f"{run} is no folder of trainless design, and nothing was trained in it: give one that is")
     if not (run / ENSEMBLE).exists():
         raise InputError(f"{run} has no ensemble yet: run trainless design again to finish it")
     name = str(configuration.get("space", ""))

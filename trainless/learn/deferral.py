@@ -134,8 +134,8 @@ def _no_promise(correct: Mask, testing: int, accuracy: float, confidence: float)
 def _too_few(testing: int, accuracy: float, confidence: float) -> str:
     needed = max(LEAST, _needed(accuracy, confidence))
     return (
-        f"no promise of {accuracy:.0%} accuracy: {testing} samples test it, and {needed} right answers without an error"
-        " are the least that proves it; everything is referred"
+        f"no promise of {accuracy:.0%} accuracy: it takes at least {needed} cases to test it, and there are {testing};"
+        " everything is referred"
     )
 
 

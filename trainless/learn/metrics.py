@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.stats import beta
 
 from trainless.core.errors import InputError
@@ -179,9 +180,30 @@ def specificity_bounds(y: Labels, p: Floats, level: float, positive: int = 1) ->
 
 
 def balanced_accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
-    """Of the mean recall: the recalls of the classes that are there are binomial shares."""
+    """Of the mean recall: the recalls of the classes that are there are binomial shares.
+
+    Where all answers are right, or all wrong, it is the least, or greatest, mean of recalls with which that would
+    happen with a chance of (1 − level) / 2, which is exact; else bounds per class are put together by Bonferroni.
+    """
     hit, there, _ = _counts(y, p.argmax(1), p.shape[1], np.ones(len(y)))
+    if len(y) and hit.sum() in (0, len(y)):
+        least = _least_mean(there[there > 0], (1 - level) / 2)
+        return (least, 1.0) if hit.any() else (0.0, 1 - least)
     return _mean_of_shares(hit, there, level)
+
+
+def _least_mean(n: Floats, chance: float) -> float:
+    """The least mean of shares with which n samples of each class are all right with this chance.
+
+    Of Σ s_k under Σ n_k log s_k = log chance and s_k ≤ 1 the least has s_k = min(1, λ n_k) (Lagrange).
+    """
+    wanted = math.log(chance)
+
+    def excess(log_scale: float) -> float:
+        return float(n @ np.minimum(0.0, log_scale + np.log(n))) - wanted
+
+    found = brentq(excess, wanted - math.log(n.max()) - 1, -math.log(n.min()))
+    return float(np.exp(np.minimum(0.0, found + np.log(n))).mean())
 
 
 def f1_macro_bounds(y: Labels, p: Floats, level: float) -> Bounds:

@@ -21,7 +21,7 @@ from trainless.report.doubt import in_doubt
 from trainless.report.explained import SECONDS, explained
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
-from trainless.report.words import networks_in_words
+from trainless.report.words import networks_in_words, space_in_words
 from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.runs.reader import reader_at
 from trainless.spaces.protocol import Space
@@ -90,7 +90,7 @@ def render(contents: Contents) -> str:
     ]
     footer = f"Made by trainless {version} from what the run kept. Point at a mark to read its numbers."
     if not contents.summary:
-        return page(f"{name}: a search", f"{contents.settings['space']}", sections, footer)
+        return page(f"{name}: a search", space_in_words(contents.settings["space"]), sections, footer)
     many = networks_in_words(len(contents.ensemble["members"]), contents.summary["plan"]["space"])
     what = f"An ensemble of {many}"
     told = f"{what}, chosen before any of them was trained"

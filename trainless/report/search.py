@@ -16,6 +16,7 @@ from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, do
 from trainless.report.contents import Contents, SearchRecord, report_part
 from trainless.report.draw import svg as draw_svg
 from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, tag, text_width
+from trainless.report.words import space_in_words
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Counted, Space
 from trainless.spaces.sketch import Drawable, Graph, Sketch
@@ -36,7 +37,8 @@ def search_words(contents: Contents) -> Content:
     names = ", ".join(in_words(method) for method in methods(searches))
     text = (
         f"{len(searches)} {'search' if len(searches) == 1 else 'searches'} ({names}) looked at candidates of the space"
-        f" {contents.summary['plan']['space'] if contents.summary else contents.settings['space']}. A candidate is"
+        f" {space_in_words(contents.summary['plan']['space'] if contents.summary else contents.settings['space'])}."
+        " A candidate is"
         f" built, looked at on a few samples as it is before any training, and judged by {judge}; higher is better."
     )
     return tag("p", text)

@@ -11,7 +11,7 @@ from trainless.learn.metrics import clopper_pearson
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, duration, joined, percent, rounded, table, tag
 from trainless.report.training import inputs_in_words, instead_seconds
-from trainless.report.words import sanity_in_words
+from trainless.report.words import sanity_in_words, space_in_words
 
 FEW = 100  # test cases, below which intervals are called wide
 
@@ -252,8 +252,8 @@ def search_headline(contents: Contents) -> list[Content]:
     one = contents.searches[0]
     distinct = len(set(one.candidates))
     text = (
-        f"{one.evaluations:,} candidates ({distinct:,} different ones) of {contents.settings['space']} were looked at"
-        f" by {one.searcher} in {duration(one.seconds)}, none of them trained, for the task"
+        f"{one.evaluations:,} candidates ({distinct:,} different ones) of {space_in_words(contents.settings['space'])}"
+        f" were looked at by {one.searcher} in {duration(one.seconds)}, none of them trained, for the task"
         f" {contents.settings['task']['name']}."
     )
     facts = [
@@ -333,10 +333,13 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, s
     Example:
         >>> list(_flat({"a": {"b": 1}, "c": None}))
         [('a.b', '1'), ('c', '–')]
+        >>> list(_flat({"seconds": 156.50759207251417}))
+        [('seconds', '156.508')]
     """
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")
         else:
-            text = "–" if value is None or value in ("", {}, []) else str(value)
+            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+            text = "–" if value is None or value in ("", {}, []) else text
             yield f"{prefix}{name}", text if len(text) <= 400 else text[:400] + "…"

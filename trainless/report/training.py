@@ -47,7 +47,7 @@ def data_words(contents: Contents) -> Content:
         "p",
         f"The task {task['name']}: each case is {inputs_in_words(task['input_shape'])}. {samples['train']:,} cases were"
         f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {kept} were kept"
-        " from training, and the promises were made on them. The test cases chose nothing.",
+        " from training, and the promises were made on them. No decision was made by the test cases.",
     )
 
 
@@ -70,7 +70,7 @@ def inputs_in_words(shape: list[int]) -> str:
 @report_part("design", "samples")
 def balance(contents: Contents) -> list[Content]:
     """The number of cases of each class or value."""
-    shared = tag("p", "This page shows samples of these data: whoever has the page has them, too.")
+    shared = tag("p", "This page holds samples of these data: share it only with those who may see them.")
     counts = contents.shown["counts"].tolist()
     key = legend([("thick c0", "training"), ("thick c5", "validation"), ("thick c1", "test")])
     if not contents.classes:
@@ -301,7 +301,8 @@ def losses(contents: Contents) -> Content:
 @report_part("design", beside=True)
 def accuracies(contents: Contents) -> Content:
     """Accuracies while the members were trained."""
-    return drawn("Accuracy", accuracy_figure(*_held(contents)), "On the validation cases that decide when to stop.")
+    which = " that decide when to stop" if contents.summary["task"]["stopping"] else ""
+    return drawn("Accuracy", accuracy_figure(*_held(contents)), f"On the validation cases{which}.")
 
 
 def different(contents: Contents) -> int:

@@ -139,8 +139,10 @@ def space_in_words(space: str) -> str:
     """The name of a space without the file that it is from and the parameters that it was made with.
 
     Example:
-        >>> space_in_words("Widths(options=(8, 16), depth=3)"), space_in_words("/home/me/spaces.py:wide")
-        ('Widths', 'wide')
+        >>> space_in_words("wide(name='wide', options=(8, 16), network=net#7095)"), space_in_words("spaces.py:wide")
+        ('wide', 'wide')
+        >>> space_in_words("nb201(channels=8, cells=1)"), space_in_words("mine#12ab")
+        ('nb201', 'mine')
     """
-    text = space.partition("(")[0].strip() or space
+    text = space.partition("(")[0].partition("#")[0].strip() or space
     return text.rpartition(":")[2] or text

@@ -11,6 +11,7 @@ from trainless.core.text import printable
 from trainless.core.types import Indices as Places
 from trainless.core.types import Json
 from trainless.report import draw
+from trainless.report.words import space_in_words
 from trainless.runs.reader import MEANINGS, RunProgress, RunReader
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
@@ -58,7 +59,7 @@ def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
         "kind": reader.kind,
         "what": clean(str(settings.get("searcher") or settings.get("ranking") or "")),
         "task": clean(str(task.get("name", "") if isinstance(task, Mapping) else task or "")),
-        "space": clean(str(settings.get("space", ""))),
+        "space": clean(space_in_words(str(settings.get("space", "")))),
         "progress": told(reader.progress()),
         "best": None if best is None else clean(best._asdict()),
         "failures": reader.failures.total,
