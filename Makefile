@@ -4,7 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.complete
 
-.PHONY: setup quick test demo clean
+unexport PYTHONDONTWRITEBYTECODE # where it is set, each of many processes would compile the same files again
+
+.PHONY: setup quick test lint types quick-tests tests demo clean
 
 setup: $(STAMP)
 
@@ -14,16 +16,24 @@ $(STAMP): pyproject.toml constraints.txt .ci/install.py
 	$(BIN)/python .ci/install.py
 	touch $(STAMP)
 
+# types and tests side by side: some tests wait for others' processes
 quick: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m quick
+	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 lint types quick-tests && echo "make quick: $$(($$(date +%s) - start)) s"
 
 test: $(STAMP)
+	@start=$$(date +%s); $(MAKE) --no-print-directory -j 2 lint types tests && echo "make test: $$(($$(date +%s) - start)) s"
+
+lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types:
 	$(BIN)/mypy
+
+quick-tests:
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q -m quick
+
+tests:
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
 demo: $(STAMP)

@@ -1,7 +1,8 @@
 """Install trainless and all that its tests need into the environment of this Python.
 
-uv does in seconds what takes pip two minutes. It comes from where pip takes packages and is told where else pip would
-look; where it cannot be had or does not manage, pip does the work itself.
+uv fetches, unpacks and compiles side by side what pip does one by one. It comes from where
+pip takes packages and is told where else pip would look; where it cannot be had or does not manage, pip does the work
+itself.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import subprocess
 import sys
 
 PIP = [sys.executable, "-m", "pip"]
-LIKE_PIP = ["--python", sys.executable, "--index-strategy", "unsafe-best-match"]  # the best version of all indexes
+LIKE_PIP = [  # compiled, and the best version of all indexes
+    *("--python", sys.executable, "--compile-bytecode"),
+    *("--index-strategy", "unsafe-best-match"),
+]
 OPTIONS = {
     "index-url": "--default-index",
     "extra-index-url": "--index",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import re
 from functools import cache
@@ -11,6 +12,7 @@ import torch
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser import browser, visit
+from tests.commands import start_server
 from tests.postgres import database, postgres
 
 __all__ = ["browser", "database", "postgres", "visit"]
@@ -50,6 +52,18 @@ def together(path: str) -> str:
         if re.search(rf'[( ]({names}): |getfixturevalue\("({names})"\)', text):
             return server
     return path if 'scope="module"' in text else ""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where many tests follow, have the server that commands are forked from import while tests are collected."""
+    if hasattr(session.config, "workerinput"):
+        start_server()
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the half million objects of the imports, which stay in any case."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from tests.commands import share_server
+from tests.commands import PRELOADED, share_server
 from trainless.core.task import Task
 from trainless.execution import fork_server
 from trainless.runs.search import search
@@ -106,17 +106,10 @@ def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
 
 def begin(place: Place, searcher: str = "evolution", **options: Any) -> BaseProcess:
     """Start a search in a process of its own."""
-    process = fork_server.context(gpu=False).Process(
-        target=coordinate, args=(place, searcher, {"workers": 2, **options})
-    )
+    given = (place, searcher, {"workers": 2, **options})
+    process = fork_server.context(False, *PRELOADED).Process(target=coordinate, args=given)
     process.start()
     return process
-
-
-def preloaded() -> None:
-    """Have processes forked from a server that has imported this module, which saves each a second."""
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
-    fork_server.prepare("trainless.scoring.measures", "tests.execution.faulty")
 
 
 def finish(process: BaseProcess, seconds: float = 60.0) -> int | None:

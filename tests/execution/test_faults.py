@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Command
-from tests.execution.faulty import EVALUATIONS, SEARCHERS, Place, begin, finish, gone, preloaded
+from tests.execution.faulty import EVALUATIONS, SEARCHERS, Place, begin, finish, gone
 
 MOMENTS = 20
 pytestmark = pytest.mark.slow
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Place]:
     """An undisturbed run of each searcher in one process."""
-    preloaded()
     found = {}
     for searcher in SEARCHERS:
         found[searcher] = Place(tmp_path_factory.mktemp("whole") / searcher)
