@@ -156,7 +156,7 @@ def test_files_that_no_loader_reads(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InputError, match=r"a.pkl is of a kind that no loader reads; expected .npz"):
         task(tmp_path / "a.pkl")
-    with pytest.raises(InputError, match=r"is one volume; give the folder"):
+    with pytest.raises(InputError, match=r"is one case; give the folder"):
         task(tmp_path / "a.nii.gz")
     with pytest.raises(InputError, match=r"the folder nothing holds nothing that a loader reads"):
         task(tmp_path / "nothing")

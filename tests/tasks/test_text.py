@@ -77,7 +77,7 @@ def test_the_vocabulary_can_be_limited(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        (b"", {}, "a.txt has no text in it"),
+        (b" \n", {}, "a.txt has no text in it"),
         (b"\xff\xfe\x00bad", {}, "a.txt cannot be read as UTF-8 text"),
         (b"a b c", {}, "part of the text has .* tokens; expected more than length=32"),
         (b"a\n" * 99, {"level": "letters"}, "level='letters' was given; expected one of words, tokens, characters"),

@@ -147,6 +147,10 @@ def _from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
     if not os.access(path, os.R_OK):
         raise InputError(f"{path} cannot be read: change its permissions")
     loader = _folder_loader(path) if path.is_dir() else _file_loader(path)
+    if not path.is_dir():
+        from trainless.tasks.weigh import require_plain
+
+        require_plain(path)
     try:
         return _loaded(loader, path.name, (path,), options)
     except InputError as error:

@@ -16,6 +16,7 @@ from trainless.core.types import Array, Index
 from trainless.tasks.assemble import require_finite
 from trainless.tasks.reading import ChannelLayout, channels_first
 from trainless.tasks.recordings import Windowing, cut_all, pieces_of
+from trainless.tasks.weigh import require_plain
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -54,6 +55,8 @@ def read_new(path: Path, task: Task) -> NewInputs:
     source = task.source
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: expected new inputs, such as {source.example}")
+    if not path.is_dir():
+        require_plain(path)
     kind = _kind(path)
     if kind not in (*ARRAYS, source.kind):
         raise InputError(

@@ -14,6 +14,7 @@ from trainless.core.target import Target
 from trainless.core.task import Part, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.numpy_files import SPELLINGS
+from trainless.tasks.weigh import open_text, require_text
 
 LEVELS = ("words", "tokens", "characters")
 SUFFIXES = (".txt", ".text", ".tokens")
@@ -77,8 +78,10 @@ def text_files(folder: Path) -> dict[PartName, Path]:
 
 
 def _read(path: Path) -> str:
+    require_text(path)
     try:
-        text = path.read_text("utf-8")
+        with open_text(path) as stream:
+            text = stream.read().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path.name} cannot be read as UTF-8 text: convert it first") from error
     if not text.strip():
