@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from trainless.core.errors import InputError
 from trainless.core.seeds import generator, seeded
+from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.types import Array, Floats, Index, Labels
 from trainless.learn.batches import Feed, Precision, class_weights, in_order, outputs
@@ -257,12 +258,13 @@ def fit_head(
         balance, part = class_weights(task, recipe.class_weights, place), task.part("train")
         owners = part.records if part.groups is None else part.groups
         together = None if owners is None else np.asarray(owners)[chosen]
-        train_loss = _fit(head, features, y, task, balance, together)
+        fit = fit_linear(features, y, task.target, balance, together)
+        _put_into(head, fit)
         answers, labels = outputs(net, valid, Precision(place))
     losses = task.target.losses(answers, labels)
     accuracy = math.nan if task.target.kind == "regression" else _accuracy(answers, labels)
     seconds = time.monotonic() - started
-    epoch = Epoch(0, recipe.lr, train_loss, float(losses.mean()), accuracy, seconds)
+    epoch = Epoch(0, recipe.lr, fit.loss, float(losses.mean()), accuracy, seconds)
     return Trained(net.cpu(), (epoch,))
 
 
@@ -337,33 +339,53 @@ def _watched(head: nn.Linear) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def _fit(
-    head: nn.Linear, features: Tensor, y: Tensor, task: Task, balance: Tensor | None, together: Array | None
-) -> float:
-    """Put the fitted map into a layer; the loss of samples that are left out."""
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """Logits of classes, or values, as a linear map of features; and the loss of samples that are left out."""
+
+    slope: Tensor
+    intercept: Tensor
+    loss: float
+
+
+def fit_linear(
+    features: Tensor, y: Tensor, target: Target, balance: Tensor | None = None, together: Array | None = None
+) -> LinearFit:
+    """The linear map of features ``(N, P)`` by ridge regression on standardised ones, with calibrated probabilities.
+
+    Args:
+        features: As they are; one that does not vary has no part.
+        y: Class indices, or values.
+        target: What they are.
+        balance: A weight for each class; the prior is put back afterwards.
+        together: The recording or patient of each sample, if several may have the same.
+    """
     mean, std = features.double().mean(0), features.double().std(0, correction=0)
-    still = std <= NOTHING * mean.abs().clamp_min(1)
-    std = torch.where(still, torch.inf, std)
+    std = torch.where(std <= NOTHING * mean.abs().clamp_min(1), torch.inf, std)
     standard = (features - mean) / std
-    if task.target.kind == "regression":
+    if target.kind == "regression":
         values = y.reshape(len(y), -1).double()
         found = ridge(standard, values, together=together)
         slope, intercept = found.weights, found.intercept
         loss = float((found.left_out - values).square().mean())
     else:
-        signs = 2 * nn.functional.one_hot(y, task.target.classes).double() - 1
+        signs = 2 * nn.functional.one_hot(y, target.classes).double() - 1
         found = ridge(standard, signs, None if balance is None else balance[y], together=together)
         scale, offsets, loss = _probable(found.left_out.cpu().numpy(), y.cpu().numpy(), balance is not None)
         slope, intercept = scale * found.weights, scale * found.intercept + offsets.to(found.intercept)
-    slope, intercept = slope / std.unsqueeze(1), intercept - (mean / std) @ slope
-    if head.out_features == 1 and slope.shape[1] == 2:  # one logit of two classes
+    return LinearFit(slope / std.unsqueeze(1), intercept - (mean / std) @ slope, loss)
+
+
+def _put_into(head: nn.Linear, fit: LinearFit) -> None:
+    """Give a layer the fitted map; where it has one logit of two classes, their difference."""
+    if head.bias is None:
+        raise InputError("the last linear layer has no bias, which a fit in closed form needs: give it one")
+    slope, intercept = fit.slope, fit.intercept
+    if head.out_features == 1 and slope.shape[1] == 2:
         slope, intercept = slope[:, 1:] - slope[:, :1], intercept[1:] - intercept[:1]
     with torch.no_grad():
         head.weight.copy_(slope.T)
-        if head.bias is None:
-            raise InputError("the last linear layer has no bias, which a fit in closed form needs: give it one")
         head.bias.copy_(intercept)
-    return loss
 
 
 def _probable(decisions: Floats, y: Labels, balanced: bool) -> tuple[float, Tensor, float]:
