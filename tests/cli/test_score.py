@@ -128,6 +128,19 @@ def test_the_table_says_what_a_number_means(trainless: Call) -> None:
         assert word in answer.out
 
 
+def test_notes_are_below_the_table_and_in_every_other_form(trainless: Call, tmp_path: Path) -> None:
+    """A GELU's patterns concern NASWOT alone; the second answer is the store's."""
+    made = "from torch import nn\ngated = nn.Sequential(nn.Flatten(), nn.Linear(192, 99), nn.GELU(), nn.Linear(99, 10))"
+    (tmp_path / "gated_nets.py").write_text(made)
+    given = ("score", "gated_nets.py:gated", "--input", "3x8x8", "--proxies", "naswot,snip", "--batch", "8")
+    assert "naswot: activation patterns are those of GELU" in " ".join(trainless(*given).out.split())
+    rows = json.loads(trainless(*given, "--json").out)
+    assert [row["notes"] for row in rows] == ["activation patterns are those of GELU", ""]
+    trainless(*given, "--csv", "scores.csv")
+    with (tmp_path / "scores.csv").open() as file:
+        assert next(csv.DictReader(file))["notes"] == "activation patterns are those of GELU"
+
+
 def test_csv_goes_to_a_file_or_to_the_output(trainless: Call, tmp_path: Path) -> None:
     trainless(*SMALL, ARCH, "--proxies", "params,layers", "--csv", "scores.csv")
     with (tmp_path / "scores.csv").open() as file:

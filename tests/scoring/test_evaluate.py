@@ -41,6 +41,35 @@ def test_a_score_is_the_same_alone_together_and_in_any_order() -> None:
     assert together.proxies == NAMES
 
 
+class Noisy(nn.Module):
+    """Draws as it runs, and has a gate that is no ReLU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 40), nn.Linear(40, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(nn.functional.silu(self.first(x.flatten(1))) * torch.rand(40))
+
+
+def test_notes_go_with_the_scores_that_they_concern_in_any_order(tmp_path: Path) -> None:
+    batch = torch.randn(4, 3, 2, 2), torch.tensor([0, 1, 0, 1])
+    draws = "the network draws random numbers as it runs: the seed fixes them"
+    torch.manual_seed(0)
+    net = Noisy()
+    for names in (["params", "snip", "naswot"], ["naswot", "snip", "params"]):
+        for store in (None, tmp_path / f"{names[0]}.sqlite", tmp_path / f"{names[0]}.sqlite"):
+            scores = tl.score(net, batch, proxies=names, store=store)
+            said = {record.proxy: set(record.notes.split("; ")) for record in scores}
+            assert said == {
+                "params": {""},
+                "snip": {draws},
+                "naswot": {draws, "activation patterns are those of SiLU"},
+            }
+            assert set(scores.notes["Noisy"]) == said["naswot"]
+            assert "notes" in scores.to_frame().columns
+
+
 @pytest.mark.slow
 def test_a_score_is_the_same_in_another_process() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=120)

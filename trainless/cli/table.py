@@ -43,6 +43,7 @@ class ScoreRow:
     seeds: list[int]
     values: list[float]
     meaning: str
+    notes: str = ""
 
 
 def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[ScoreRow]:
@@ -59,7 +60,9 @@ def summarise(scores: Scores, proxies: Sequence[Proxy]) -> list[ScoreRow]:
         spread = math.sqrt(_mean([(value - mean) ** 2 for value in values]))
         status = next((record.status for record in records if record.failed), "ok")
         ms, fbe = _mean([record.ms for record in records]), _mean([record.fbe for record in records])
-        rows.append(ScoreRow(candidate, proxy, mean, spread, up, status, ms, fbe, seeds, values, meanings[proxy]))
+        said = dict.fromkeys(note for record in records for note in record.notes.split("; ") if note)
+        about = seeds, values, meanings[proxy], "; ".join(said)
+        rows.append(ScoreRow(candidate, proxy, mean, spread, up, status, ms, fbe, *about))
     return rows
 
 
@@ -81,6 +84,8 @@ def show(rows: Sequence[ScoreRow], title: str, *, as_json: bool, as_csv: str) ->
 
 
 def _table_of(rows: Sequence[ScoreRow], title: str) -> Table:
+    from rich.text import Text
+
     table = _titled(title)
     for name in ("proxy", "value", "spread", "better", "ms", "FBE"):
         table.add_column(name, justify="left" if name in ("proxy", "better") else "right", no_wrap=True)
@@ -95,7 +100,22 @@ def _table_of(rows: Sequence[ScoreRow], title: str) -> Table:
             "–" if math.isnan(row.fbe) else f"{row.fbe:.2f}",
             row.meaning if row.status == "ok" else row.status,
         )
+    table.caption = Text("\n".join(footnotes(rows)), "default") if any(row.notes for row in rows) else None
+    table.caption_justify = "left"
     return table
+
+
+def footnotes(rows: Sequence[ScoreRow]) -> list[str]:
+    """What is to be known of how a network was run, each once, with the proxies that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes.split("; ") if row.notes else ():
+            concerned.setdefault(note, []).append(row.proxy)
+    few = 4
+    return [
+        f"{', '.join(proxies) if len(proxies) <= few else f'{len(proxies)} of {len(rows)} scores'}: {note}"
+        for note, proxies in concerned.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -174,6 +194,11 @@ def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
     notes += [f"{candidate} has no {proxy}: {why}." for (candidate, proxy), why in list(failures.items())[:5]]
     if len(failures) > 5:
         notes.append(f"{len(failures) - 5} more scores are missing.")
+    said: dict[str, list[str]] = {}
+    for candidate, each in scores.notes.items():
+        for note in each:
+            said.setdefault(note, []).append(candidate)
+    notes += [f"{named[0] if len(named) == 1 else f'{len(named)} candidates'}: {note}." for note, named in said.items()]
     return notes
 
 

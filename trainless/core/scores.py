@@ -24,7 +24,10 @@ MACHINE = "this machine failed: "
 
 @dataclass(frozen=True)
 class Record:
-    """One score of one candidate by one proxy with one seed; NaN has its reason in ``status``."""
+    """One score of one candidate by one proxy with one seed; NaN has its reason in ``status``.
+
+    ``notes`` say what a reader should know of how the network was run, such as that its random numbers were fixed.
+    """
 
     candidate: str
     proxy: str
@@ -34,6 +37,7 @@ class Record:
     ms: float = math.nan
     fbe: float = math.nan
     seed: int = 0
+    notes: str = ""
 
     @property
     def failed(self) -> bool:
@@ -74,6 +78,20 @@ class Scores:
     def failures(self) -> dict[tuple[str, str, int], str]:
         """Why a score is NaN, by candidate, proxy and seed."""
         return {(r.candidate, r.proxy, r.seed): r.status for r in self.records if r.failed}
+
+    @cached_property
+    def notes(self) -> dict[str, list[str]]:
+        """What is to be known of how each candidate was run, by candidate; those of whom nothing is are left out.
+
+        Example:
+            >>> Scores([Record("net", "naswot", 2.0, True, notes="activation patterns are those of GELU")]).notes
+            {'net': ['activation patterns are those of GELU']}
+        """
+        said: dict[str, dict[str, None]] = {}
+        for record in self.records:
+            if record.notes:
+                said.setdefault(record.candidate, {}).update(dict.fromkeys(record.notes.split("; ")))
+        return {name: list(notes) for name, notes in said.items()}
 
     @cached_property
     def higher_is_better(self) -> dict[str, bool]:

@@ -24,7 +24,7 @@ from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import message, one_line
 from trainless.execution.executor import Execution, Job, pool_for
-from trainless.probe.probe import Probe, exact_products
+from trainless.probe.probe import Probe, exact_products, remarks
 from trainless.proxies.proxy import Proxy, Setting
 from trainless.scoring.batches import Batch, BatchSource
 from trainless.scoring.candidates import is_alone, subjects_of
@@ -280,12 +280,14 @@ class _Tally:
     references: list[float] = field(default_factory=list)
     status: str = "ok"
     lasting: bool = True
+    notes: dict[str, None] = field(default_factory=dict)
 
     def result(self) -> Result:
         if self.status != "ok":
             return Result(math.nan, self.status, math.nan, math.nan)
         reference = sum(self.references) / len(self.references)
-        return Result(sum(self.values) / len(self.values), "ok", self.ms, self.ms / reference)
+        value, notes = sum(self.values) / len(self.values), "; ".join(self.notes)
+        return Result(value, "ok", self.ms, self.ms / reference, notes)
 
 
 @dataclass(frozen=True)
@@ -377,7 +379,7 @@ class _Evaluation:
 
     def _record(self, proxy: Proxy, result: Result) -> Record:
         up, name = proxy.higher_is_better, self.subject.name
-        return Record(name, proxy.name, result.value, up, result.status, result.ms, result.fbe, self.seed)
+        return Record(name, proxy.name, result.value, up, result.status, result.ms, result.fbe, self.seed, result.notes)
 
 
 def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Probe], fbe: bool) -> None:
@@ -386,7 +388,7 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
         p = probe()
         tally.references.append(forward_backward_ms(p.at(x=setting.inputs)) if fbe else math.nan)
         options = dict(setting.options)
-        with exact_products():
+        with exact_products(), remarks() as said:
             value, ms = timed(lambda: proxy(p.at(weights=setting.weights, x=setting.inputs), **options), p.x.device)
     except (Unscorable, TrainlessError) as error:
         tally.status = message(error)
@@ -395,6 +397,7 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
         tally.status = _said(error) if tally.lasting else f"{MACHINE}{one_line(error)}"
     else:
         tally.ms += ms
+        tally.notes.update(said)
         tally.values.append(value)
         if not math.isfinite(value):
             tally.status = f"the value is {value}, not a finite number"

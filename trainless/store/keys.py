@@ -38,12 +38,13 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """A value, or NaN and the reason, and what it cost."""
+    """A value, or NaN and the reason, what it cost, and what is to be known of how it came about."""
 
     value: float
     status: str
     ms: float
     fbe: float
+    notes: str = ""
 
 
 class Row(NamedTuple):

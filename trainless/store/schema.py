@@ -96,6 +96,16 @@ def _third(cursor: Cursor) -> None:
     )
 
 
+def _fourth(cursor: Cursor) -> None:
+    """Add what is to be known of how a score came about."""
+    cursor.run("ALTER TABLE results ADD COLUMN notes TEXT NOT NULL DEFAULT ''")
+    cursor.run("DROP VIEW IF EXISTS scores")
+    cursor.run(
+        "CREATE VIEW scores AS SELECT space, arch, proxy, version, setting, task, seed, value, status, ms, fbe, notes,"
+        " kept FROM results JOIN contexts ON contexts.id = results.context"
+    )
+
+
 _TABLES = (
     "CREATE TABLE contexts (id BIGINT PRIMARY KEY, space TEXT NOT NULL, proxy TEXT NOT NULL, version BIGINT NOT NULL,"
     " setting TEXT NOT NULL, task TEXT NOT NULL, seed BIGINT NOT NULL)",
@@ -110,7 +120,7 @@ _TABLES = (
     "CREATE TABLE steps (run TEXT NOT NULL, number BIGINT NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run, number))",
 )
 ADD_CONTEXT = "INSERT INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-MIGRATIONS: tuple[Callable[[Cursor], None], ...] = (_first, _second, _third)
+MIGRATIONS: tuple[Callable[[Cursor], None], ...] = (_first, _second, _third, _fourth)
 SCHEMA = len(MIGRATIONS)
 
 

@@ -30,17 +30,20 @@ from trainless.store.keys import (
 from trainless.store.runs import Runs
 from trainless.store.schema import ADD_CONTEXT, Cursor, Database
 
-COLUMNS = ("space", "arch", "proxy", "version", "setting", "task", "seed", "value", "status", "ms", "fbe", "kept")
+COLUMNS = (*Key._fields, "value", "status", "ms", "fbe", "notes", "kept")
 PAGE, GROUP = 5000, 50_000  # rows in memory at a time, and of Parquet
 EVERYTHING = Selection()
 _EVER = 1e18
 
-_FIND = "SELECT value, status, ms, fbe FROM results WHERE context = ? AND arch = ?"
-_KEEP = "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, now_seconds()) ON CONFLICT DO NOTHING"
+_FIND = "SELECT value, status, ms, fbe, notes FROM results WHERE context = ? AND arch = ?"
+_KEEP = (
+    "INSERT INTO results (context, arch, value, status, ms, fbe, notes, kept)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, now_seconds()) ON CONFLICT DO NOTHING"
+)
 _CONTEXT = "SELECT space, proxy, version, setting, task, seed FROM contexts WHERE id = ?"
 _CONTEXTS = "SELECT id, space, proxy, version, setting, task, seed FROM contexts ORDER BY space, task, proxy, id"
 _PAGE = (
-    "SELECT arch, value, status, ms, fbe, kept FROM results WHERE context = ? AND arch > ?"
+    "SELECT arch, value, status, ms, fbe, notes, kept FROM results WHERE context = ? AND arch > ?"
     " AND (status <> 'ok' OR ? = 0) AND kept < ? ORDER BY arch LIMIT ?"
 )
 _COUNTS = (
@@ -122,7 +125,7 @@ class SqlStore(Store):
         for place, each in self._chosen(selection):
             for arch, *result, kept in self._column(place, selection):
                 key = Key(each.space, arch, *each[1:])
-                yield Row(key, self._result(result), self._result((kept, "", None, None)).value)
+                yield Row(key, self._result(result), self._result((kept, "", None, None, "")).value)
 
     def _column(self, place: int, selection: Selection) -> Iterator[tuple[Any, ...]]:
         """The results of a context, page by page."""
@@ -157,9 +160,9 @@ class SqlStore(Store):
         return [(place, context) for place, context in contexts if selection.covers(context)]
 
     def _result(self, row: Iterable[Any]) -> Result:
-        value, status, ms, fbe = row
+        value, status, ms, fbe, notes = row
         try:
-            return Result(number(value), str(status), number(ms), number(fbe))
+            return Result(number(value), str(status), number(ms), number(fbe), str(notes))
         except (TypeError, ValueError) as error:
             raise StoreError(f"{self.shown} is damaged ({error}): give another store with --store") from error
 
@@ -203,7 +206,7 @@ def plain(row: Row) -> tuple[Any, ...]:
     """A row as columns; no value where it is NaN."""
     result = row.result
     numbers = [None if math.isnan(each) else each for each in (result.value, result.ms, result.fbe)]
-    return (*row.key, numbers[0], result.status, numbers[1], numbers[2], row.kept)
+    return (*row.key, numbers[0], result.status, numbers[1], numbers[2], result.notes, row.kept)
 
 
 def _to_csv(rows: Iterable[Row], path: Path) -> int:
