@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from types import MethodType
 
 import pytest
@@ -184,3 +185,30 @@ def test_rows_of_a_sample_are_normalised_together() -> None:
     torch.testing.assert_close(trace(p.at(norm="isolated")).outputs, alone)
     assert math.isfinite(value("vkdnw", p))
     assert value("gradsign", p) == oracles.gradsign(p)
+
+
+@pytest.mark.parametrize("norm", [nn.InstanceNorm2d, nn.BatchNorm2d, lambda c: nn.GroupNorm(c, c)])
+def test_a_sample_alone_whose_gradient_lies_channels_last(norm: Callable[[int], nn.Module]) -> None:
+    """PyTorch 2.13 misreads such a gradient in instance norm on a CPU; against differences in double precision."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.head = nn.Conv2d(3, 4, 3), norm(4), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(F.silu(self.norm(self.first(x)).permute(0, 2, 3, 1))).tanh().mean((1, 2))
+
+    torch.manual_seed(0)
+    net, x = Last().double(), torch.randn(1, 3, 5, 6, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.tensor([1])), Target("multiclass", 3))
+    t = trace(p)
+    (found,) = torch.autograd.grad(t.outputs[0, 1], t.weights["first.weight"])
+    step, weight = 1e-6, net.first.weight.data
+    for place in [(0, 0, 0, 0), (1, 2, 1, 0), (3, 1, 2, 2)]:
+        ends = []
+        for sign in (1, -1):
+            weight[place] += sign * step
+            ends.append(float(net.train()(x)[0, 1].detach()))
+            weight[place] -= sign * step
+        assert float(found[place]) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)

@@ -172,6 +172,13 @@ class AsInTraining(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _lone(output: Tensor) -> Tensor:
+    """Give a norm of one sample its gradient in plain order: PyTorch misreads one that lies channels last on a CPU."""
+    if output.ndim > 3 and len(output) == 1 and output.requires_grad and not output.is_cuda:
+        output.register_hook(Tensor.contiguous)
+    return output
+
+
 class NormRules(TorchFunctionMode):
     """Lets norms behave as told, wherever they are called, and dropouts do nothing.
 
@@ -236,7 +243,7 @@ class NormRules(TorchFunctionMode):
                 "batch norm sees a single value per channel here: this batch is too small to be normalised"
             )
         if mode == "batch" and observe is None:
-            return F.batch_norm(x, None, None, weight, bias, True, 0.0, eps)
+            return _lone(F.batch_norm(x, None, None, weight, bias, True, 0.0, eps))
         if mode == "twice":
             return batch_norm(x, weight, bias, eps)
         standard = self._standardised(mode, x, eps)
@@ -266,7 +273,7 @@ class NormRules(TorchFunctionMode):
         if mode == "fresh":
             return x * (1 / math.sqrt(1 + eps))
         if mode == "batch":
-            return F.batch_norm(x, None, None, None, None, True, 0.0, eps)
+            return _lone(F.batch_norm(x, None, None, None, None, True, 0.0, eps))
         if mode == "elementary":
             axes = [0, *range(2, x.ndim)]
             centred = x - x.mean(axes, keepdim=True)
@@ -329,7 +336,7 @@ class NormRules(TorchFunctionMode):
 
     def _sample_norm(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs["input"]
-        return x.clone() if self.mode == "off" and not self._of_parameters(x) else func(*args, **kwargs)
+        return x.clone() if self.mode == "off" and not self._of_parameters(x) else _lone(func(*args, **kwargs))
 
     def _dropout(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         on = args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", func in _ON_UNLESS_TOLD))
