@@ -15,6 +15,7 @@ from tests.corpus import odd
 from trainless.proxies.proxy import registry
 from trainless.testing import check_network
 from trainless.testing.networks import MEASURES, Comparison
+from trainless.testing.plain import BEYOND
 
 SMALL = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
 BATCH = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
@@ -53,6 +54,20 @@ def test_no_value_against_a_value_is_a_deviation() -> None:
     assert Comparison("gradsign", 100, 104, noise=4).agrees()
     assert Comparison("gradsign", math.nan, 104, "all is noise", noise=104).agrees()
     assert not Comparison("gradsign", 100, 110, noise=4).agrees()
+    assert not Comparison("synflow", 800.0, math.nan, "", "nothing flows").agrees()
+
+
+def test_what_is_put_up_with_is_said() -> None:
+    """Signs of rounding noise, a value of nothing else, and what double precision cannot hold."""
+    near = Comparison("gradsign", 100, 104, noise=4)
+    assert near.leniency() == "the same but for 3.99 signs of rounding noise"
+    assert near.leniency() in str(near)
+    assert Comparison("gradsign", 100, 100, noise=4).leniency() == ""
+    assert Comparison("gradsign", math.nan, 104, "all is noise", noise=104).leniency().startswith("all of the plain")
+    assert not Comparison("gradsign", math.nan, 104, "all is noise", noise=103).agrees()
+    assert "beyond double precision" in Comparison("synflow", 800.0, math.nan, "", BEYOND).leniency()
+    assert check_network(SMALL, BATCH).lenient == {}
+    assert str(check_network(SMALL, BATCH)).startswith("Sequential (both in double precision)")
 
 
 def test_reasons_of_both_are_shown() -> None:

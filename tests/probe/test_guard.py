@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainless.core.errors import Unscorable
+from trainless.core.errors import InputError, Unscorable
 from trainless.core.target import Target
+from trainless.core.task import Task
 from trainless.probe import Probe
+from trainless.probe import guard as checking
+from trainless.probe.guard import untouched
+from trainless.probe.layers import is_ours
 from trainless.probe.patterns import rectifiers
 from trainless.probe.probe import remarks
 from trainless.probe.record import DRAWS, trace
 from trainless.proxies import registry
+from trainless.spaces.nb201 import NasBench201
 
 
 def probe(net: nn.Module, samples: int = 6) -> Probe:
@@ -119,3 +127,74 @@ class Training(Base):
 
 def test_heads_for_training_are_off() -> None:
     assert registry["snip"](probe(Training().train())) > 0
+
+
+def ours() -> nn.Module:
+    torch.manual_seed(0)
+    space = NasBench201(4, 1)
+    return space.build((3, 3, 3, 3, 3, 3), Task.noise((3, 8, 8), 3))
+
+
+def hooked(net: nn.Module) -> None:
+    norm = next(module for module in net.modules() if isinstance(module, nn.BatchNorm2d))
+    norm.register_forward_hook(lambda module, inputs, output: output * 2)
+
+
+def patched(net: nn.Module) -> None:
+    relu = next(module for module in net.modules() if isinstance(module, nn.ReLU))
+    relu.forward = F.silu
+
+
+def a_namesake(net: nn.Module) -> None:
+    """A subclass that says to be from a file of ours."""
+    kind = type(net)
+    other = type(kind.__name__, (kind,), {"forward": lambda self, x: 2 * kind.forward(self, x)})
+    other.__module__, other.__qualname__ = kind.__module__, kind.__qualname__
+    net.__class__ = other
+
+
+@pytest.mark.parametrize("change", [hooked, patched, a_namesake])
+def test_a_network_of_ours_that_was_changed_is_not_taken_as_ours(change: Callable[[nn.Module], None]) -> None:
+    assert is_ours(ours())
+    net = ours()
+    change(net)
+    assert not is_ours(net)
+    p = probe(net)
+    assert not is_ours(p.net)
+    expected = copy.deepcopy(net).train()(p.x)
+    torch.testing.assert_close(trace(p).outputs, expected)
+
+
+def test_a_class_of_ours_whose_forward_was_replaced_is_not_taken_as_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = ours()
+    kind = type(net)
+    own = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, x: 2 * own(self, x))
+    assert not is_ours(net)
+
+
+def test_the_first_network_of_a_kind_of_ours_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that an edited space, whose code lies where ours does, is found out."""
+    monkeypatch.setattr(checking, "_CHECKED", set())
+    seen = []
+    monkeypatch.setattr(checking, "untouched", lambda p, x: seen.append(p.net) or untouched(p, x))
+    first, second = probe(ours()), probe(ours())
+    for p in (first, second):
+        trace(p)
+    assert seen == [first.net]
+
+
+class Broken(Base):
+    """Fails where gradients are asked for and nowhere else."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        if x.requires_grad:
+            raise LookupError("only without gradients")
+        return x
+
+
+def test_what_cannot_be_checked_is_refused_by_name() -> None:
+    p = probe(Broken())
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"Broken cannot be recorded as what it computes \(LookupError: only with"):
+            trace(p)

@@ -217,3 +217,27 @@ def test_scores_are_ranked_by_a_name_a_ranking_or_a_proxy() -> None:
     assert list(wide.index) == list(nets)
     assert list(wide.columns) == scores.proxies
     assert wide.loc["w8", "params"] == scores.column("params")[1]
+
+
+def test_what_a_generator_gives_wrong_does_not_cost_what_it_gave_before() -> None:
+    def generate() -> Iterator[object]:
+        yield "first", small_net()
+        yield 3
+        yield "third", small_net()
+        raise ValueError("the folder is gone")
+
+    scores = tl.score(generate(), small_batch(), proxies=["params"])
+    assert scores.candidates == ["first", "item 2", "third", "item 4"]
+    reasons = {name: reason for (name, _, _), reason in scores.failures.items()}
+    assert list(reasons) == ["item 2", "item 4"]
+    assert "a int was given to be scored" in reasons["item 2"]
+    assert "the generator raised ValueError: the folder is gone: nothing after it is scored" in reasons["item 4"]
+
+
+def test_a_network_that_workers_cannot_take_has_its_reason_beside_others() -> None:
+    nets = {"first": small_net(), "local": lambda: small_net(), "last": small_net()}
+    scores = tl.score(nets, small_batch(), proxies=["params"], workers=2)
+    assert scores.candidates == ["first", "local", "last"]
+    assert ["cannot be sent to other processes" in reason for reason in scores.failures.values()] == [True]
+    with pytest.raises(InputError, match="local cannot be sent to other processes"):
+        tl.score({"local": lambda: small_net()}, small_batch(), proxies=["params"], workers=2)

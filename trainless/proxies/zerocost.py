@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trainless.probe.counts import network_counts
-from trainless.probe.probe import Probe
+from trainless.probe.probe import Probe, remark
 from trainless.probe.quantities import loss_gradients, weight_names
 from trainless.proxies.proxy import Paper, proxy
 
@@ -94,7 +94,10 @@ def fisher(p: Probe) -> float:
     Differences:
         The weight by fan-in is the published program's: it spreads a channel's value over its weights and adds up.
     """
-    found = loss_gradients(p).channels
+    gradients = loss_gradients(p)
+    found = gradients.channels
+    if missing := len(gradients.weights.keys() - {layer.weight for layer, _ in found}):
+        remark([f"{missing} weights that no linear layer or convolution takes as they are have no channels"])
     if not found:
         return 0.0
     fans = torch.tensor([float(p.weights[layer.weight][0].numel()) for layer, _ in found], dtype=torch.float64)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from trainless.core.arch import is_region
-from trainless.core.errors import InputError
-from trainless.scoring.batches import Shape
+from trainless.core.errors import InputError, TrainlessError
+from trainless.core.target import Target
+from trainless.core.text import message, one_line
+from trainless.scoring.batches import BatchSource, Shape
 from trainless.scoring.resolvers import NamedNetwork, is_name, networks
-from trainless.scoring.subjects import Adapter, ArchSubject, Given, Made, MadeByName, Subject
+from trainless.scoring.subjects import Adapter, ArchSubject, Given, Made, MadeByName, Size, Subject
 from trainless.spaces.protocol import Space, require_arch
 
 
@@ -74,11 +77,54 @@ def _read(subject: object, adapter: Adapter | None) -> Iterator[Subject]:
     if isinstance(subject, Mapping):
         for name, each in subject.items():
             yield from _named(name, each, adapter)
-    elif is_many(subject) and isinstance(subject, Iterable):
+    elif is_stream(subject) and isinstance(subject, Iterable):
+        yield from _streamed(iter(subject), adapter)
+    elif isinstance(subject, list):
         for each in subject:
             yield from _read_one(each, adapter)
     else:
         yield from _read_one(subject, adapter)
+
+
+def _streamed(source: Iterator[object], adapter: Adapter | None) -> Iterator[Subject]:
+    """Subjects that come one at a time: what cannot be read has its reason, as those before it have their scores."""
+    for number in itertools.count(1):
+        try:
+            each = next(source)
+        except StopIteration:
+            return
+        except Exception as error:
+            yield Unread(f"item {number}", f"the generator raised {one_line(error)}: nothing after it is scored")
+            return
+        try:
+            found = list(_read_one(each, adapter))
+        except TrainlessError as error:
+            found = [Unread(f"item {number}", message(error))]
+        yield from found
+
+
+@dataclass(frozen=True, eq=False)
+class Unread:
+    """Something in a generator that is no network, or that it raised, with the reason."""
+
+    label: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def fitted(self, data: BatchSource, seed: int) -> BatchSource:
+        raise InputError(self.reason)
+
+    def network(self, size: Size, data: BatchSource, seed: int) -> tuple[nn.Module, Target]:
+        raise InputError(self.reason)
+
+    def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
+        raise InputError(self.reason)
+
+    def release(self) -> None:
+        return
 
 
 def _named(name: object, subject: object, adapter: Adapter | None, shape: Shape | None = None) -> Iterator[Subject]:

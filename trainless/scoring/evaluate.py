@@ -242,8 +242,15 @@ def _side_by_side(subjects: Iterable[Subject], work: _SubjectWork, execution: Ex
     try:
         while True:
             while len(running) < pool.slots and (subject := next(waiting, None)) is not None:
-                job = Job(_packed(subject))
-                running[job.id] = next(begun), subject.name
+                place = next(begun)
+                try:
+                    job = Job(_packed(subject))
+                except InputError as error:
+                    if not place:  # those after it are likely of its kind
+                        raise
+                    done[place] = failed_records(subject.name, work.proxies.found, work.seeds, message(error))
+                    continue
+                running[job.id] = place, subject.name
                 pool.submit(job)
             if not running:
                 break

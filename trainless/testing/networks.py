@@ -43,12 +43,24 @@ class Comparison:
         return abs(self.value - self.plain) / max(abs(self.plain), abs(self.value), 1e-12)
 
     def agrees(self, tolerance: float = TOLERANCE) -> bool:
-        """Whether both are the same but for rounding; what double precision cannot hold is not compared."""
+        """Whether both are the same but for rounding, or for what ``leniency`` says."""
+        return self._near(tolerance) or bool(self.leniency(tolerance))
+
+    def leniency(self, tolerance: float = TOLERANCE) -> str:
+        """What is put up with where the two are not the same but for rounding; empty where nothing has to be."""
+        if self._near(tolerance):
+            return ""
         if self.plain_reason == BEYOND:
-            return True
-        if math.isnan(self.plain) or math.isnan(self.value):  # a value that is nothing but noise is none
-            return self.deviation == 0 or (self.noise > 0 and self.noise >= self.plain)
-        return abs(self.value - self.plain) <= tolerance * max(abs(self.plain), abs(self.value), 1e-12) + self.noise
+            return "not compared, because the plain value is beyond double precision"
+        if math.isnan(self.plain):
+            return ""
+        if math.isnan(self.value):  # a value that is nothing but noise is none
+            return "all of the plain value is signs of rounding noise" if 0 < self.plain <= self.noise else ""
+        aside = abs(self.value - self.plain) - tolerance * max(abs(self.plain), abs(self.value), 1e-12)
+        return f"the same but for {aside:.3g} signs of rounding noise" if aside <= self.noise else ""
+
+    def _near(self, tolerance: float) -> bool:
+        return self.deviation <= tolerance
 
     def __str__(self) -> str:
         if math.isnan(self.value) and math.isnan(self.plain):
@@ -56,6 +68,7 @@ class Comparison:
         said = f"; the library says: {self.reason}" if self.reason else ""
         said += f"; the plain computation says: {self.plain_reason}" if self.plain_reason else ""
         noise = f", signs of rounding noise ±{self.noise:.3g}" if self.noise else ""
+        said += f"; {self.leniency()}" if self.leniency() else ""
         return f"{self.proxy}: {self.value:.9g} against {self.plain:.9g} (relative {self.deviation:.1e}{noise}){said}"
 
 
@@ -74,8 +87,13 @@ class NetworkCheck:
     double: bool
 
     def __str__(self) -> str:
-        title = self.network if self.double else f"{self.network} (in its own precision)"
+        title = f"{self.network} ({'both in double precision' if self.double else 'both in its own precision'})"
         return "\n".join([title, *(f"  {each}" for each in self.comparisons)])
+
+    @property
+    def lenient(self) -> dict[str, str]:
+        """What was put up with, by proxy; empty where every value is the same but for rounding."""
+        return {each.proxy: each.leniency() for each in self.comparisons if each.leniency()}
 
 
 def check_network(
