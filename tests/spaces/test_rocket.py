@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from tests.spaces.oracle import built_counts
@@ -147,7 +148,7 @@ def test_counts_equal_the_built_network(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (1, 4), (2, 4, 4)])
-@pytest.mark.parametrize("kernels", ["fixed", "competing"])
+@pytest.mark.parametrize("kernels", ["fixed", "competing", "averages"])
 def test_samples_do_not_depend_on_each_other(kernels: str, shape: tuple[int, ...]) -> None:
     net = built(f"features=1000,kernels={kernels},differences=yes", shape)
     x = torch.randn(70, *shape, generator=torch.Generator().manual_seed(0))
@@ -182,10 +183,28 @@ def test_what_is_held_is_loaded_back() -> None:
 def test_the_plain_one_is_minirocket_where_that_is_affordable() -> None:
     space = Rocket()
     assert space.format(space.plain(Task.noise((1, 150), classes=2))) == MINI
-    assert [space.decisions[1].options[arch[1]] for arch in space.pair(Task.noise((1, 9), classes=2))] == [
-        "fixed",
-        "competing",
-    ]
+    kinds = [space.decisions[1].options[arch[1]] for arch in space.panel(Task.noise((1, 9), classes=2))]
+    assert kinds == ["fixed", "fixed+means", "competing", "averages"]
+
+
+@pytest.mark.parametrize("shape", [(2, 13), (1, 6, 9)])
+def test_averages_are_means_over_halves_of_halves(shape: tuple[int, ...]) -> None:
+    net = built("features=1000,kernels=averages,differences=no", shape)
+    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
+    sizes = [tuple(min(2**scale, length) for length in shape[1:]) for scale in range(5)]
+    pool = F.adaptive_avg_pool1d if len(shape) == 2 else F.adaptive_avg_pool2d
+    wanted = torch.cat([pool(x, size).flatten(1) for size in sizes], 1)  # type: ignore[operator]
+    assert torch.allclose(net.features(x), wanted, atol=1e-6)
+    assert torch.allclose(net.features(x)[:, : shape[0]], x.flatten(2).mean(2), atol=1e-6)
+
+
+def test_averages_see_a_level_that_kernels_do_not() -> None:
+    x = torch.randn(4, 1, 64, generator=torch.Generator().manual_seed(0))
+    for kind, seen in (("averages", True), ("competing", False)):
+        net = built(f"features=1000,kernels={kind},differences=no", (1, 192))
+        inside = [F.pad(each, (64, 64), value=level) for level in (0.0, 5.0) for each in (x + level,)]
+        moved = (net.features(inside[0]) - net.features(inside[1])).abs().mean(0)
+        assert (moved[0] > 1).item() == seen
 
 
 def test_what_is_wrong_is_said() -> None:
@@ -197,7 +216,9 @@ def test_what_is_wrong_is_said() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kernels", "shape"), [("fixed+means", (2, 40)), ("competing", (1, 12, 12))])
+@pytest.mark.parametrize(
+    ("kernels", "shape"), [("fixed+means", (2, 40)), ("competing", (1, 12, 12)), ("averages", (2, 11))]
+)
 def test_onnx_gives_what_pytorch_gives(kernels: str, shape: tuple[int, ...]) -> None:
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")

@@ -24,7 +24,7 @@ from trainless.spaces.protocol import Counts, Network, format_pairs, parse_pairs
 from trainless.spaces.sketch import Block, Chain
 
 FEATURES = (1000, 2500, 5000, 10_000)
-KINDS = ("fixed", "fixed+means", "competing")
+KINDS = ("fixed", "fixed+means", "competing", "averages")
 KERNELS = 84  # all ways to place three weights of 2 among nine, the others −1
 SIDES = {1: 9, 2: 3, 3: 3}
 EXPONENTS = 32  # dilations at most, before those that are equal are taken together
@@ -48,9 +48,16 @@ class RocketShape:
     """What an arch stands for."""
 
     features: int
-    competing: bool
-    means: bool
+    kind: str
     differences: bool
+
+    @property
+    def competing(self) -> bool:
+        return self.kind == "competing"
+
+    @property
+    def means(self) -> bool:
+        return self.kind == "fixed+means"
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,10 @@ class Rocket:
     Fixed kernels are MiniROCKET's: 84 of nine weights at dilations up to the input's length, and of each the share of
     positions above thresholds, which are quantiles of its answers to training inputs (``prepare``); ``fixed+means`` has
     the mean of what is above a threshold too, as MultiROCKET. Competing ones are Hydra's: random kernels in groups of
-    eight, and how often and how much each is the largest or the least of its group. Differences add the input's first
-    differences along every axis. Each kernel reads a random few channels. The recipe ``ridge`` fits the linear layer
-    at the end.
+    eight, and how often and how much each is the largest or the least of its group. Averages are no kernels but the
+    means of every channel over the whole, its halves, quarters and so on: slow changes, which kernels that sum to zero
+    do not see. Differences add the input's first differences along every axis. Each kernel reads a random few
+    channels. The recipe ``ridge`` fits the linear layer at the end.
 
     Differences from the papers: a step is a ramp of a thousandth, so that two programs that round differently agree;
     in images and volumes kernels have three positions along each axis (in volumes nine random ones of 27 weigh 2).
@@ -95,10 +103,10 @@ class Rocket:
         work = samples * math.prod(task.input_shape[1:])
         return (max([0, *(i for i, features in enumerate(FEATURES) if features * work <= AFFORDABLE)]), 0, 0)
 
-    def pair(self, task: Task) -> tuple[Arch, Arch]:
-        """The plain one and a competing one: their mean was best on eight sets of signals (leave-one-out)."""
+    def panel(self, task: Task) -> tuple[Arch, ...]:
+        """One of each kind, from the plain one on; they err on different data, so that several are better than one."""
         plain = self.plain(task)
-        return plain, (min(plain[0], 2), 2, 1)
+        return plain, (plain[0], 1, 1), (min(plain[0], 2), 2, 1), (0, 3, 0)
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         require_arch(self, arch, task)
@@ -109,6 +117,11 @@ class Rocket:
         shape, tally, features = _shape(arch), Tally(), 0
         channels, *size = task.input_shape
         for each in _sizes(size, shape):
+            if shape.kind == "averages":
+                for windows in _windows(channels, each, shape):
+                    tally.flops += _products(channels, each, windows)
+                    features += channels * math.prod(windows)
+                continue
             per, plan = _plan(each, shape)
             outputs = per * RIVALS if shape.competing else KERNELS
             taps = SIDES[task.dims] ** task.dims
@@ -135,7 +148,7 @@ class Rocket:
 
 def _shape(arch: Arch) -> RocketShape:
     features, kind, differences = arch
-    return RocketShape(FEATURES[features], KINDS[kind] == "competing", KINDS[kind] == "fixed+means", bool(differences))
+    return RocketShape(FEATURES[features], KINDS[kind], bool(differences))
 
 
 def _sizes(size: Sequence[int], shape: RocketShape) -> list[tuple[int, ...]]:
@@ -174,7 +187,7 @@ class RocketNetwork(Network):
     def __init__(self, shape: RocketShape, task: Task) -> None:
         super().__init__()
         channels, *size = task.input_shape
-        kind = Competing if shape.competing else Fixed
+        kind = {"competing": Competing, "averages": Averages}.get(shape.kind, Fixed)
         parts: list[Features] = [kind(channels, each, shape) for each in _sizes(size, shape)]
         self.parts = nn.ModuleList(parts)
         self.classifier = nn.Linear(sum(part.number for part in parts), task.target.outputs)
@@ -308,6 +321,51 @@ class Competing(Features):
             losses = ((least - rivals) * SHARP + 1).clamp(0, 1)
             found += [(part.mean(-1).clamp_min(0) + LITTLE).sqrt().flatten(1) for part in (wins, losses)]
         return torch.cat(found, 1)
+
+
+class Averages(Features):
+    """Means of every channel over the whole, its halves, quarters and so on, along every axis."""
+
+    def __init__(self, channels: int, size: Sequence[int], shape: RocketShape) -> None:
+        super().__init__()
+        self.windows = _windows(channels, size, shape)
+        self.number = channels * sum(map(math.prod, self.windows))
+        self.largest = channels * math.prod(size)
+        for scale, windows in enumerate(self.windows):
+            for axis, (length, count) in enumerate(zip(size, windows, strict=True)):
+                pooled = F.adaptive_avg_pool1d(torch.eye(length).unsqueeze(0), count)[0]
+                self.register_buffer(f"mean{scale}_{axis}", pooled, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = []
+        for scale in range(len(self.windows)):
+            means = x
+            for axis in range(x.ndim - 2):
+                pooled = self.get_buffer(f"mean{scale}_{axis}")
+                means = torch.matmul(means.movedim(axis + 2, -1), pooled).movedim(-1, axis + 2)
+            found.append(means.flatten(1))
+        return torch.cat(found, 1)
+
+
+def _windows(channels: int, size: Sequence[int], shape: RocketShape) -> list[tuple[int, ...]]:
+    """How many windows there are along each axis, from one on, twice as many each time, as features allow."""
+    room = shape.features // (1 + len(size) * shape.differences)
+    found = [(1,) * len(size)]
+    while max(found[-1]) < max(size):
+        finer = tuple(min(2 ** len(found), length) for length in size)
+        if channels * sum(map(math.prod, [*found, finer])) > room:
+            break
+        found.append(finer)
+    return found
+
+
+def _products(channels: int, size: Sequence[int], windows: Sequence[int]) -> int:
+    """Multiply–accumulates of means along one axis after the other."""
+    now, total = list(size), 0
+    for axis, count in enumerate(windows):
+        total += channels * math.prod(now) * count
+        now[axis] = count
+    return total
 
 
 def _patterns(dims: int) -> Tensor:
