@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import csv
 import json
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -17,12 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from tests.cli.test_design import SMALL
+from tests.designs.tiny import small
+from tests.learn.test_records import recordings
 from trainless.cli.app import run
 from trainless.cli.design import lines_of
 from trainless.designs import ensemble
+from trainless.designs.pipeline import design
 from trainless.learn.predictor import load_predictor
 from trainless.learn.screening import at_prevalence
 from trainless.report.report import write_report
+from trainless.report.words import sanity_in_words
 
 NAMES = np.array(["benign", "malignant"])
 
@@ -40,7 +45,7 @@ class OneClass(nn.Module):
     """A network that learnt the most frequent class and nothing else."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.stack([x.new_full((len(x),), 1.0), x.mean((1, 2, 3)).sigmoid()], 1)
+        return torch.stack([x.new_full((len(x),), 1.0), x.flatten(1).mean(1).sigmoid()], 1)
 
 
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +97,20 @@ def sound() -> tuple[Path, Path]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     assert run(("design", str(data(folder)), "--out", str(folder / "run"), *ASKED, *SMALL)) == 0
     return folder / "run", folder / "data.npz"
+
+
+def test_recordings_are_counted_and_called_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    task = recordings()
+    found = design(task, tmp_path / "run", settings=small())
+    test = found.summary["test"]
+    assert (test["unit"], test["samples"]) == ("recordings", task.part("test").cases)
+    assert sanity_in_words(test)[1].startswith(
+        f"NOT GOOD ENOUGH: It answers “0” for every one of {test['samples']} recordings"
+    )
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert len(re.findall(r"<h3>Case r\d+</h3>", page)) == 9  # by their own names
+    assert page.count("Where it looked") == 9
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,8 @@ def test_networks_without_features_and_mistakes() -> None:
     found = explain(predictor, np.ones((1, 8)), 0)
     assert len(found.similar) == 0
     assert found.heat[0] > 0  # the first value alone makes the first class
+    with pytest.raises(InputError, match=r"the run's neighbours\.safetensors is of other networks"):
+        Neighbours(np.zeros((2, 4), np.float32), np.zeros(2), np.arange(2)).similar(np.zeros((1, 3)))
     with pytest.raises(InputError, match="has no gradients: look by occlusion"):
         explain(predictor, np.ones((1, 8)), 0, by="gradients")
     with pytest.raises(InputError, match=r"an input of shape \(8,\) was given; expected \(1, 8\)"):

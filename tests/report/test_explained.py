@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.made import KINDS, run, tips
 from trainless.learn.predictor import load_predictor
-from trainless.report.explained import bands, coloured, kept_heat, overlay
+from trainless.report.explained import bands, coloured, kept_heat, overlay, why
 from trainless.report.explanations import write_explanations
 from trainless.report.training import cuts_of, tiles
 
@@ -45,6 +45,26 @@ def test_bands_lie_behind_the_signal() -> None:
     assert drawn.count("<rect") == 1
     assert drawn.index("<rect") < drawn.index("<polyline")
     assert 'x="160"' in bands(heat, 120.0)
+
+
+def test_similar_cases_have_their_names() -> None:
+    shown = {
+        "cases_x": np.zeros((1, 1, 30)),
+        "cases_heat": np.ones((1, 30)),
+        "cases_top": np.array([0.2]),
+        "similar_rows": np.array([[4, 9]]),
+        "similar_y": np.array([[1, 0]]),
+        "similar_cosines": np.array([[0.987, 0.5]]),
+        "similar_x": np.zeros((2, 1, 30)),
+    }
+    text = "".join(str(part) for part in why(shown, 0, ["well", "ill"], 1))
+    assert "ill, training case 4, similarity 0.99" in text
+    assert "well, training case 9, similarity 0.50" in text
+    text = "".join(
+        str(part) for part in why({**shown, "similar_names": np.array([["r4", "r9"]])}, 0, ["well", "ill"], 1)
+    )
+    assert "ill, training case r4, similarity 0.99" in text
+    assert why({**shown, "cases_heat": np.full((1, 30), np.nan)}, 0, ["well", "ill"], 1) == []  # there was no time
 
 
 @pytest.mark.parametrize("kind", ["signal", "volume", "value"])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.core.types import Array, Floats, Index
 from trainless.learn.batches import Feed, in_order
@@ -36,6 +37,11 @@ class Neighbours:
             >>> kept.similar(np.array([[0.0, 0.8, 0.6]]), 2)[0].tolist()
             [[1, 2]]
         """
+        if features.shape[1] != self.features.shape[1]:
+            raise InputError(
+                f"networks with {features.shape[1]} features were compared with training cases of"
+                f" {self.features.shape[1]}: the run's neighbours.safetensors is of other networks: design it again"
+            )
         cosines = features @ self.features.T.astype(np.float64)
         order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
         return order, np.take_along_axis(cosines, order, axis=1)

@@ -289,7 +289,7 @@ def cases(contents: Contents) -> list[Content]:
         label = int(contents.predictions["label"][case]) if contents.classes else 0
         looked = joined(why(contents.shown, place, contents.classes, label))
         card = _class_card if contents.classes else _value_card
-        cards.append(card(contents, case, joined([image, looked])))
+        cards.append(card(contents, case, joined([image, looked]), named(contents.shown, place, case)))
     return [tag("p", text), grid(*cards, size="small")]
 
 
@@ -311,12 +311,17 @@ def _chips(contents: Contents, case: int) -> list[Content]:
     return list(chips)
 
 
-def _card(case: int, image: Markup | None, chips: list[Content], facts: dict[str, str], votes: Markup) -> Markup:
+def named(shown: Arrays, place: int, case: int) -> str:
+    """What a case is called: its own name, where it has one, or its number."""
+    return str(shown["cases_names"][place]) if "cases_names" in shown else str(case)
+
+
+def _card(title: str, image: Markup | None, chips: list[Content], facts: dict[str, str], votes: Markup) -> Markup:
     listed = joined(part for name, value in facts.items() for part in (tag("dt", name), tag("dd", value)))
-    return tag("figure", tag("h3", f"Case {case}"), image, tag("div", *chips), tag("dl", listed), votes, class_="case")
+    return tag("figure", tag("h3", f"Case {title}"), image, tag("div", *chips), tag("dl", listed), votes, class_="case")
 
 
-def _class_card(contents: Contents, case: int, image: Markup | None) -> Markup:
+def _class_card(contents: Contents, case: int, image: Markup | None, title: str) -> Markup:
     said, names = contents.predictions, contents.classes
     p = said["mean"][case]
     answer = f"{names[int(said['label'][case])]} ({percent(float(p.max()))})"
@@ -336,10 +341,10 @@ def _class_card(contents: Contents, case: int, image: Markup | None) -> Markup:
         cells = [percent(float(row[k]), 0) for k in top]
         rows.append([name, *(tag("b", c) if k == best else c for c, k in zip(cells, top, strict=True))])
     votes = table(["member", *(clipped(names[k], 130) for k in top)], rows)
-    return _card(case, image, _chips(contents, case), facts, votes)
+    return _card(title, image, _chips(contents, case), facts, votes)
 
 
-def _value_card(contents: Contents, case: int, image: Markup | None) -> Markup:
+def _value_card(contents: Contents, case: int, image: Markup | None, title: str) -> Markup:
     said = contents.predictions
     truth, mean = said["y"].reshape(said["mean"].shape)[case], said["mean"][case]
     facts = {"truth": _numbers(truth), "it says": _numbers(mean)}
@@ -348,7 +353,7 @@ def _value_card(contents: Contents, case: int, image: Markup | None) -> Markup:
         facts["interval"] = "; ".join(f"{rounded(low)} to {rounded(high)}" for low, high in ends)
     names = contents.ensemble["members"][:MOST_VOTES]
     rows = [[name, _numbers(row)] for name, row in zip(names, said["members"][:, case], strict=False)]
-    return _card(case, image, _chips(contents, case), facts, table(["member", "says"], rows))
+    return _card(title, image, _chips(contents, case), facts, table(["member", "says"], rows))
 
 
 def _numbers(values: object) -> str:

@@ -62,7 +62,10 @@ def explained(
         places = np.stack([one.similar for one in found])
         arrays |= {"similar_rows": kept.rows[places], "similar_y": kept.y[places]}
         arrays["similar_cosines"] = np.stack([one.cosines for one in found])
-        arrays["similar_x"] = reduced(task.part("train"), kept.rows[places].reshape(-1), task.dims)
+        train = task.part("train")
+        arrays["similar_x"] = reduced(train, kept.rows[places].reshape(-1), task.dims)
+        if train.names is not None:
+            arrays["similar_names"] = np.asarray(train.names)[kept.rows[places]].astype(str)
     return arrays
 
 
@@ -111,7 +114,8 @@ def why(shown: Mapping[str, npt.NDArray[Any]], place: int, names: Sequence[str],
         figures = []
         for number, (row, y, cosine) in enumerate(zip(rows, labels, cosines, strict=True)):
             named = names[int(y)] if names else rounded(float(np.reshape(y, -1)[0]))
-            words = f"{named}, training case {int(row)}, similarity {cosine:.2f}"
+            case = shown["similar_names"][place][number] if "similar_names" in shown else int(row)
+            words = f"{named}, training case {case}, similarity {cosine:.2f}"
             kept = pictures[place][number]
             middle = kept if kept.ndim == 2 else kept[len(kept) // 2 : len(kept) // 2 + 1]
             figures.append(tag("div", picture(middle, words), tag("span", words)))

@@ -148,7 +148,10 @@ def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArra
         chosen = firsts[:EXAMPLES]
     found["examples"], found["examples_y"] = reduced(train, chosen, task.dims), y[chosen]
     if task.test is not None and len(cases):
-        found["cases"], found["cases_x"] = np.asarray(cases), reduced(task.test, task.test.first[cases], task.dims)
+        rows = task.test.first[cases]
+        found["cases"], found["cases_x"] = np.asarray(cases), reduced(task.test, rows, task.dims)
+        if task.test.names is not None:
+            found["cases_names"] = np.asarray(task.test.names)[rows].astype(str)
     return found
 
 
