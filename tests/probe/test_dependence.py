@@ -51,7 +51,7 @@ def dropped(net: Used, x: Tensor) -> Tensor:
     ("between", "unread", "idle"),
     [
         (again, {"layer.weight"}, {"other.weight", "other.bias", "token"}),
-        (beside, {"token"}, set()),
+        (beside, {"token", "other.weight", "other.bias"}, set()),
         (dropped, set(), {"other.weight", "other.bias", "token"}),
     ],
 )

@@ -11,10 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainless.core.errors import InputError
 from trainless.core.target import Target
 from trainless.probe import Probe, block_scatters, blocks
 from trainless.probe.features import paired
 from trainless.proxies import registry
+from trainless.scoring.evaluate import score
+from trainless.testing import check_network
 
 SAMPLES = 6
 Rectify = Callable[[nn.Module, Tensor], Tensor]
@@ -55,6 +58,12 @@ def sequence_first(net: nn.Module, x: Tensor) -> Tensor:
     return F.relu(net.wide(x.transpose(0, 1))).transpose(0, 1)
 
 
+def doubled(net: nn.Module, x: Tensor) -> Tensor:
+    """Two halves of every sample as one batch, as in a siamese network that calls its tower once."""
+    halves = F.relu(net.wide(torch.cat([x[:, :3], x[:, 3:]])))
+    return torch.cat(halves.chunk(2), 1)
+
+
 def beside_a_bias(net: nn.Module, x: Tensor) -> Tensor:
     """A network of positions makes a bias, as in Swin v2: it is the same for all samples."""
     places = torch.stack(torch.meshgrid(torch.arange(6.0), torch.arange(6.0), indexing="ij"), -1).to(x)
@@ -70,7 +79,7 @@ def unfolded(net: nn.Module, x: Tensor) -> Tensor:
 
 
 WAYS: dict[str, Rectify] = {
-    each.__name__: each for each in (windows_first, windows_last, sequence_first, beside_a_bias, unfolded)
+    each.__name__: each for each in (windows_first, windows_last, sequence_first, doubled, beside_a_bias, unfolded)
 }
 
 
@@ -171,3 +180,83 @@ def test_a_branch_that_begins_at_zero_passes_gradients_on_at_their_own_size() ->
         scores.append(2 - spread - 1 / (spread + 1e-6))
     assert registry["trainability"](p) == pytest.approx(math.fsum(scores) / 2, rel=1e-5)
     assert registry["trainability"](p) > -0.1
+
+
+class Branches(nn.Module):
+    """Parallel convolutions of words, as in text CNNs: none is made from another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(4, 6, 3)
+        self.branches = nn.ModuleList(nn.Conv1d(6, 5, size) for size in (2, 3, 4))
+        self.head = nn.Linear(15, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        return self.head(torch.cat([F.relu(branch(x)).amax(2) for branch in self.branches], 1))
+
+
+def test_parallel_branches_are_no_blocks_one_after_the_other() -> None:
+    """The blocks are the stem and all branches together: the Jacobian of these, by hand, on a single place."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = Branches().double(), torch.randn(SAMPLES, 4, 9, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.arange(SAMPLES) % 3), Target("multiclass", 3))
+    assert [tuple(block.values.shape) for block in blocks(p)] == [(SAMPLES, 6, 7), (SAMPLES, 15)]
+    signs = blocks(p)[1].signs(p.generator("trainability/1"))
+    stem = net.stem(x).detach().requires_grad_()
+    after = torch.cat([F.relu(branch(stem)).amax(2) for branch in net.branches], 1)
+    (back,) = torch.autograd.grad(after, stem, signs)
+    spread = np.linalg.svd((back.flatten(1).T @ signs / SAMPLES).numpy())[1][0]
+    assert registry["trainability"](p) == pytest.approx(2 - spread - 1 / (spread + 1e-6), rel=1e-9)
+
+
+class Sentences(nn.Module):
+    """A transformer of tokens, positions first or last."""
+
+    def __init__(self, first: bool) -> None:
+        super().__init__()
+        self.table, self.first = nn.Embedding(20, 8), first
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=not first)
+        self.body, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(self.table(x.t() if self.first else x)).mean(0 if self.first else 1))
+
+
+def test_every_proxy_of_tokens_is_the_same_with_positions_first() -> None:
+    tables = []
+    for first in (True, False):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            net, x = Sentences(first).double(), torch.randint(1, 20, (SAMPLES, SAMPLES))
+        tables.append({r.proxy: r.value for r in score(net, (x, torch.arange(SAMPLES) % 3))})
+    different = {
+        name: (value, tables[1][name])
+        for name, value in tables[0].items()
+        if not math.isclose(value, tables[1][name], rel_tol=1e-5, abs_tol=1e-9)
+    }
+    assert not different
+
+
+def test_complex_weights_are_refused() -> None:
+    class Spectral(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 3, dtype=torch.cfloat))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.to(torch.cfloat) @ self.weight).real
+
+    batch = torch.randn(SAMPLES, 4), torch.arange(SAMPLES) % 3
+    with pytest.raises(InputError, match="the network Spectral has complex weights; expected real ones"):
+        score(Spectral(), batch)
+    with pytest.raises(InputError, match="complex weights"):
+        check_network(Spectral(), batch)
+
+
+@pytest.mark.parametrize("proxy", ["fisher", "gradsign", "layer_entropy", "loss_ntk", "sample_zico", "isolated_jacov"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "beside_a_bias"])
+def test_measures_of_samples_do_not_follow_the_filing(way: str, proxy: str) -> None:
+    plain = made(lambda net, x: F.relu(net.wide(x)))
+    assert registry[proxy](made(WAYS[way])) == pytest.approx(registry[proxy](plain), rel=1e-9)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 _SAMPLES, _CHANNELS = 1 << 40, 1  # strides that tell the two axes from all others, whose stride is 0
 _NAMES = {
@@ -33,6 +33,7 @@ _NAMES = {
         requires_grad_ dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout detach""",
 }
 _FOLDS = frozenset(("flatten", "view", "reshape", "unflatten", "view_as", "reshape_as"))  # in the order of memory
+_COPIES = frozenset(("cat", "concat", "concatenate", "repeat", "repeat_interleave", "tile"))
 _AS_OTHERS = frozenset(("to", "type_as", "expand_as", "view_as", "reshape_as"))
 _ARRANGES, _SECOND, _LAST, _PRODUCTS, _ARITHMETIC = (frozenset(names.split()) for names in _NAMES.values())
 
@@ -53,6 +54,11 @@ class Axes:
     channels: int | None = None
     rows: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing speaks against one sample after the other along the first axis."""
+        return self.samples in (None, 0) and self.rows is None
 
     def by_sample(self, tensor: Tensor, samples: int) -> Tensor | None:
         """A tensor in these axes as ``(N, …)``, every sample's numbers in one order; None where that is not known.
@@ -153,6 +159,8 @@ def axes_after(
     if not known:
         return [Axes(0, result.ndim - 1) if name in _LAST else Axes() for result in results]
     tensor, axes = known[0]
+    if name in _COPIES and axes.samples is not None and _longer(results, tensor, axes.samples):
+        return [_copied(func, args, kwargs, known)]
     if name in _ARRANGES:
         return _arranged(func, args, kwargs, tensor, axes, len(results))
     return [_axes(name, args, kwargs, result, known, weights) for result in results]
@@ -169,6 +177,8 @@ def _axes(
     tensor, axes = known[0]
     samples, rows = _lasting(axes, tensor, result)
     grid = axes.grid
+    if name == "embedding" and result.ndim == tensor.ndim + 1:
+        return Axes(axes.samples, result.ndim - 1, axes.rows)
     if name in _SECOND:
         return Axes(0, 1, rows if samples == 0 else None) if result.ndim > 1 else Axes()
     if name in _LAST:
@@ -186,7 +196,7 @@ def _axes(
             return Axes(samples, result.ndim - 1, rows, grid)
         if weights(given[0]) and result.ndim > 1:
             return Axes(samples, result.ndim - 2, rows)
-        return Axes()
+        return Axes(samples, None, rows) if samples is not None and samples < result.ndim - 2 else Axes()
     return next(
         (
             each
@@ -250,10 +260,40 @@ def _arranged(
     size = tensor.shape[axes.samples]
     if name_of(func) in _FOLDS and axes.samples == 0 and all(shape[:1] == (size,) for shape in shapes):
         return [Axes(0, None, axes.rows)] * count
-    own = torch.arange(size, dtype=torch.int32) if axes.rows is None else torch.tensor(axes.rows, dtype=torch.int32)
-    owners = own.view([-1 if axis == axes.samples else 1 for axis in range(tensor.ndim)]).expand(tensor.shape)
-    made = applied(Tensor.reshape if name_of(func) == "view" else func, owners)  # which copies where it must
+    made = applied(Tensor.reshape if name_of(func) == "view" else func, _owners(tensor, axes))  # a copy will do
     return [_owned(each) for each in made] if len(made) == count else [Axes()] * count
+
+
+def _owners(tensor: Tensor, axes: Axes) -> Tensor:
+    """A tensor's samples, number by number."""
+    if axes.samples is None:
+        return torch.full(tensor.shape, -1, dtype=torch.int32)
+    size = tensor.shape[axes.samples]
+    own = torch.arange(size, dtype=torch.int32) if axes.rows is None else torch.tensor(axes.rows, dtype=torch.int32)
+    return own.view([-1 if axis == axes.samples else 1 for axis in range(tensor.ndim)]).expand(tensor.shape)
+
+
+def _longer(results: Sequence[Tensor], tensor: Tensor, axis: int) -> bool:
+    """Whether what was made is a single tensor of another length along an axis."""
+    same_axes = len(results) == 1 and results[0].ndim == tensor.ndim
+    return same_axes and results[0].shape[axis] != tensor.shape[axis]
+
+
+def _copied(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], known: Sequence[tuple[Tensor, Axes]]
+) -> Axes:
+    """The axes where tensors are put one after the other along the samples' axis, or repeated."""
+    owners = {id(tensor): _owners(tensor, axes) for tensor, axes in known}
+
+    def owned(each: Tensor) -> Tensor:
+        return owners.get(id(each), each)
+
+    try:
+        made = func(*tree_map_only(Tensor, owned, args), **tree_map_only(Tensor, owned, kwargs))
+    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+        return Axes()
+    whole = isinstance(made, Tensor) and made.dtype == torch.int32 and bool((made >= 0).all())
+    return _owned(made) if whole else Axes()
 
 
 def _positions(tensor: Tensor, axes: Axes) -> tuple[Tensor, tuple[int, ...]]:
@@ -286,12 +326,13 @@ def _owned(owners: Tensor) -> Axes:
 
 def _read(label: Tensor) -> Axes:
     strides = label.stride()
+    whole = all(stride <= _SAMPLES for stride in strides)  # channels may be parted, samples are not
     others = any(stride not in (0, _SAMPLES, _CHANNELS) for stride in strides)
 
     def only(wanted: int) -> int | None:
-        return strides.index(wanted) if strides.count(wanted) == 1 and not others else None
+        return strides.index(wanted) if strides.count(wanted) == 1 else None
 
-    return Axes(only(_SAMPLES), only(_CHANNELS))
+    return Axes(only(_SAMPLES) if whole else None, None if others else only(_CHANNELS))
 
 
 def _einsum(args: tuple[Any, ...], tensor: Tensor, axes: Axes, weights: Callable[[Tensor], bool]) -> Axes:

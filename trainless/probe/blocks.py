@@ -10,11 +10,13 @@ is no block, so that the classifier is none. A residual block, a pre-norm attent
 cell are one block each.
 
 Where fewer than two boundaries have more than one place, as in U-Nets without a plain stem or in cells that take two
-predecessors, the deepest feature map of every grid stands for a block, ordered by depth, if there are two of these.
+predecessors, the deepest feature map of every grid stands for a block, ordered by depth, if there are two of these and
+each is made from the one before it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -116,13 +118,13 @@ class Flow(TorchFunctionMode):
         self.cuts: list[Boundary] = []
         self.deepest: dict[tuple[int, ...], dict[int, Boundary]] = {}  # by grid and depth, the two deepest
         self.given: list[tuple[Tensor, Axes]] = []  # to the function that is being called
-        self.from_tokens = False  # whether it takes something outside the graph
+        self.outside: list[tuple[Tensor, Axes]] = []  # of what it takes, that which comes from the input otherwise
         self.loose = WeakIdKeyDictionary()  # tensors that come from the input outside the graph, such as tokens
         if x.requires_grad:
             edge = self.leaves[id(x)]
             self.order[edge[0]], self.axes[edge] = 0, Axes(0)
         else:
-            self.loose[x] = True
+            self.loose[x] = Axes(0)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -132,8 +134,8 @@ class Flow(TorchFunctionMode):
         with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
             numbers = taken(func, args, kwargs or {})
             given = self.given = self._given(numbers)
-            self.from_tokens = bool(self.loose) and any(each in self.loose for each in _tensors(numbers))
-            loose = self.from_tokens
+            loose = [(each, self.loose[each]) for each in _tensors(numbers) if each in self.loose] if self.loose else []
+            self.outside = loose
         result = func(*args, **(kwargs or {}))
         if isinstance(result, (Tensor, tuple, list)):
             with torch._C.DisableTorchFunction():
@@ -166,7 +168,7 @@ class Flow(TorchFunctionMode):
     def entered(self, gate: Tensor) -> Axes | None:
         """Where the samples of what enters the function that is being called lie; None where it depends on no input."""
         if not self.given:
-            return Axes() if self.from_tokens else None
+            return self.outside[0][1] if self.outside else None
         alike = (axes for tensor, axes in self.given if tensor.shape == gate.shape)
         return next(alike, self.given[0][1])
 
@@ -177,16 +179,16 @@ class Flow(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         given: list[tuple[Tensor, Axes]],
-        loose: bool,
+        loose: list[tuple[Tensor, Axes]],
         results: list[Tensor],
     ) -> None:
         order, taken = len(self.depth), _Taken()
-        for result in results:
+        for place, result in enumerate(results):
             if result.grad_fn is None:
                 if (given or loose) and not result.requires_grad:
-                    self.loose[result] = True
+                    self.loose[result] = axes_after(func, args, kwargs, results, given or loose, self._is_weight)[place]
                 continue
-            self._walk(result.grad_fn, order, taken, loose and not given)
+            self._walk(result.grad_fn, order, taken, bool(loose) and not given)
         fresh = [
             place
             for place, each in enumerate(results)
@@ -195,7 +197,7 @@ class Flow(TorchFunctionMode):
         if not fresh:
             return
         self._count(order, taken)
-        axes = axes_after(func, args, kwargs, results, given, self._is_weight)
+        axes = axes_after(func, args, kwargs, results, given or loose, self._is_weight)
         for place in fresh:
             self._keep(func, len(given), results[place], axes[place])
 
@@ -292,7 +294,7 @@ class Flow(TorchFunctionMode):
         if outputs.grad_fn is None:
             return Stream((), frozenset()), False
         if outputs.grad_fn not in self.order:
-            self._made(torch.Tensor.add, (), {}, [], False, [outputs])
+            self._made(torch.Tensor.add, (), {}, [], [], [outputs])
         end = self.order.get(outputs.grad_fn, len(self.layers) - 1)
         head = self.layers[end]
         cuts = [cut for cut in self.cuts if cut.order <= end and 0 < cut.layers < head]
@@ -309,7 +311,7 @@ class Flow(TorchFunctionMode):
             depth = self.depth[end]
             inner = [[cut for cut in known.values() if cut.depth < depth] for known in self.deepest.values()]
             grids = sorted((max(each, key=_depth) for each in inner if each), key=_depth)
-            chosen = grids if len(grids) > 1 else found
+            chosen = grids if len(grids) > 1 and _follow(grids) else found
         changed = not self.careful and any(cut.version != cut.tensor._version for cut in chosen)
         return Stream(tuple(chosen), frozenset(body)), changed
 
@@ -327,6 +329,19 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 def _key(edge: GradientEdge) -> tuple[Node, int]:
     return edge.node, edge.output_nr
+
+
+def _follow(cuts: list[Boundary]) -> bool:
+    """Whether each of some tensors is made from the one before it."""
+    for before, after in itertools.pairwise(cuts):
+        waiting, seen = [after.edge.node], {after.edge.node}
+        while waiting and before.edge.node not in seen:
+            below = {child for child, _ in waiting.pop().next_functions if child is not None} - seen
+            seen |= below
+            waiting += below
+        if before.edge.node not in seen:
+            return False
+    return True
 
 
 def _depth(cut: Boundary) -> tuple[int, int]:

@@ -63,8 +63,8 @@ class BlockOutput:
 def paired(before: Tensor, after: Tensor, *grids: tuple[int, ...] | None) -> tuple[Tensor, Tensor]:
     """Two maps ``(N, C, *positions)`` as channels × places on the coarser of their grids, axis by axis.
 
-    What the coarser grid merges becomes channels. Where neither size of an axis divides the other, the larger is cut
-    or filled with zeros about its middle, to the nearest multiple.
+    What the coarser grid merges becomes channels: all places, where it is a single one. Where neither size of an axis
+    divides the other, the larger is cut or filled with zeros about its middle, to the nearest multiple.
 
     Args:
         before: The first.
@@ -83,11 +83,11 @@ def paired(before: Tensor, after: Tensor, *grids: tuple[int, ...] | None) -> tup
     if before.ndim != after.ndim:
         before, after = (_apart(maps, grid) for maps, grid in zip((before, after), grids or (None, None), strict=True))
     if before.ndim != after.ndim:
-        if before[0, 0].numel() != after[0, 0].numel():
+        if before[0, 0].numel() != after[0, 0].numel() and 1 not in (before[0, 0].numel(), after[0, 0].numel()):
             raise Unscorable(
                 f"the grids {tuple(before.shape[2:])} and {tuple(after.shape[2:])} of two blocks are not of one kind"
             )
-        before, after = before.flatten(2), after.flatten(2)
+        before, after = (maps.reshape(*maps.shape[:2], -1) for maps in (before, after))
     for axis in range(2, before.ndim):
         grid = min(before.shape[axis], after.shape[axis])
         before, after = _folded(before, axis, grid), _folded(after, axis, grid)

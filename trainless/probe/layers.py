@@ -7,13 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
+
+from trainless.probe.axes import Axes
 
 _PYTORCH, _SPACES = "torch.nn.modules.", "trainless.spaces."
 _OURS: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
@@ -136,33 +138,41 @@ class Conv:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One application of a convolution or linear layer: ``output = weight ∗ x (+ bias)``."""
+    """One application of a convolution or linear layer: ``output = weight ∗ x (+ bias)``.
+
+    ``axes`` says where the samples of ``x`` lie; it is None where it does not depend on the network's input.
+    """
 
     weight: str
     bias: str | None
     x: Tensor
     output: Tensor
     conv: Conv | None
+    axes: Axes | None = field(default_factory=Axes)
 
     @property
     def samples(self) -> int:
-        """The length of the first axis."""
-        return len(self.x)
+        """How many samples lie along the first axis, and nothing else; 0 where it is not theirs."""
+        return len(self.x) if self.axes is not None and self.axes.plain else 0
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingLookup:
-    """One application of an embedding: ``output = weight[tokens]``, the weight of this shape."""
+    """One application of an embedding: ``output = weight[tokens]``, the weight of this shape.
+
+    ``axes`` says where the samples of ``tokens`` lie; it is None where they do not depend on the network's input.
+    """
 
     weight: str
     tokens: Tensor
     output: Tensor
     shape: tuple[int, int]
+    axes: Axes | None = field(default_factory=Axes)
 
     @property
     def samples(self) -> int:
-        """The length of the first axis."""
-        return len(self.tokens)
+        """How many samples lie along the first axis, and nothing else; 0 where it is not theirs."""
+        return len(self.tokens) if self.axes is not None and self.axes.plain else 0
 
 
 @dataclass(frozen=True, eq=False)

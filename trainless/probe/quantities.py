@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from trainless.core.errors import Unscorable
+from trainless.probe.axes import Axes
 from trainless.probe.layers import Layer, modules, watched
 from trainless.probe.norms import SAMPLE_NORMS
 from trainless.probe.probe import Probe, quantity
@@ -64,7 +65,7 @@ def loss_gradients(p: Probe) -> LossGradients:
     channels: list[tuple[Layer, Tensor]] = []
 
     def note(layer: Layer, g: Tensor) -> None:
-        channels.append((layer, channel_sums(layer, g)))
+        channels.append((layer, channel_sums(layer, g, len(p.x))))
 
     names = weight_names(p)
     with watched((layer.output, functools.partial(note, layer)) for layer in t.layers):
@@ -79,13 +80,23 @@ def weight_gradients(p: Probe) -> dict[str, Tensor]:
     return dict(zip(names, gradient(losses(p).mean(), [leaves[name] for name in names]), strict=True))
 
 
-def channel_sums(layer: Layer, gradient: Tensor) -> Tensor:
-    """Σ over positions of output times gradient: one number per sample and output channel."""
+def channel_sums(layer: Layer, gradient: Tensor, samples: int) -> Tensor:
+    """Σ over positions of output times gradient: one number per sample and output channel.
+
+    Of a layer that does not depend on the input, one number per channel, unless it is called for every sample.
+    """
     output = layer.output.detach()
-    if layer.conv is None:
-        return (output * gradient).flatten(1, -2).sum(1) if output.ndim > 2 else output * gradient
-    sums: Tensor = torch.linalg.vecdot(output.flatten(2), gradient.flatten(2))
-    return sums
+    if layer.conv is not None:
+        sums: Tensor = torch.linalg.vecdot(output.flatten(2), gradient.flatten(2))
+        axes = layer.axes if layer.axes is None or layer.axes.samples in (None, 0) else Axes()
+    else:
+        sums, axes = output * gradient, layer.axes
+    if axes is None and len(sums) != samples:
+        return sums.flatten(0, -2).sum(0, keepdim=True)
+    if axes is not None and not axes.plain:
+        apart = axes.by_sample(sums, samples)
+        sums = sums if apart is None else apart
+    return sums.flatten(1, -2).sum(1) if sums.ndim > 2 else sums
 
 
 @quantity

@@ -274,6 +274,9 @@ class Recorder(TorchFunctionMode):
         self.versions.append((tensor, tensor._version))
         return tensor
 
+    def _axes(self, entering: Tensor) -> Axes | None:
+        return Axes() if self.flow is None else self.flow.entered(entering)
+
     def _layer(
         self,
         func: Callable[..., Any],
@@ -295,7 +298,8 @@ class Recorder(TorchFunctionMode):
             return
         conv = conv_of(weight, *how, **named) if func in CONVOLUTIONS else None
         name = self.names.get(id(bias)) if bias is not None else None
-        self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv))
+        axes = self._axes(input)
+        self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv, axes))
 
     def _lookup(
         self,
@@ -312,7 +316,8 @@ class Recorder(TorchFunctionMode):
         plain = padding_idx is None and max_norm is None and not scale_grad_by_freq and not sparse
         if plain and id(weight) in self.names:
             shape = (weight.shape[0], weight.shape[1])
-            self.lookups.append(EmbeddingLookup(self.names[id(weight)], self._noted(input), output, shape))
+            axes = self._axes(input)
+            self.lookups.append(EmbeddingLookup(self.names[id(weight)], self._noted(input), output, shape, axes))
 
     def _activation(self, met: Gate, output: Tensor) -> None:
         x = met.x
@@ -326,8 +331,7 @@ class Recorder(TorchFunctionMode):
             gate = output if met.alike or in_place else x
             gate = gate - 0.5 if in_place and met.kind == "hardsigmoid" else gate
             key = key if not in_place else (-len(self.alive) - 1, 0)
-            axes = Axes() if self.flow is None else self.flow.entered(x)
-            seen = self.activations[key] = Activation(self._noted(gate), met.kind, axes=axes)
+            seen = self.activations[key] = Activation(self._noted(gate), met.kind, axes=self._axes(x))
             self.alive.append(x)
         self.rectified[id(output)] = seen
         self.alive.append(output)

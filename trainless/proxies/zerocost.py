@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from trainless.core.errors import Unscorable
 from trainless.probe.counts import network_counts
 from trainless.probe.probe import Probe, remark
 from trainless.probe.quantities import loss_gradients, weight_names
@@ -85,7 +86,7 @@ def snip(p: Probe) -> float:
     return _total([term.abs().sum() for term in _saliencies(p)])
 
 
-@proxy(higher_is_better=True, labels=True, paper=BLOCKSWAP, aspect="saliency")
+@proxy(higher_is_better=True, labels=True, paper=BLOCKSWAP, aspect="saliency", version=2)
 def fisher(p: Probe) -> float:
     """Fisher information of every channel's activation, weighted by its fan-in.
 
@@ -100,6 +101,8 @@ def fisher(p: Probe) -> float:
         remark([f"{missing} weights that no linear layer or convolution takes as they are have no channels"])
     if not found:
         return 0.0
+    if any(len(sums) != len(p.x) for layer, sums in found if layer.axes is not None):
+        raise Unscorable("a layer mixes samples and positions: what each sample gives cannot be told")
     fans = torch.tensor([float(p.weights[layer.weight][0].numel()) for layer, _ in found], dtype=torch.float64)
     each = fans.repeat_interleave(torch.tensor([sums.shape[1] for _, sums in found]))
     squares = torch.cat([sums.square().mean(0) for _, sums in found])

@@ -360,6 +360,11 @@ def _refuse_cell(size: Size, why: str) -> None:
 
 def _require_precision(net: nn.Module, name: str) -> None:
     for tensor in net.parameters():
+        if tensor.is_complex():
+            raise InputError(
+                f"the network {name} has complex weights; expected real ones, since signs and sizes of gradients are"
+                " looked at: keep their real and imaginary parts as one real parameter (torch.view_as_complex)"
+            )
         if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
             raise InputError(
                 f"the network {name} has weights of type {tensor.dtype}; expected torch.float32 or torch.float64,"

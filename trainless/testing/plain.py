@@ -48,6 +48,8 @@ class PlainNetwork:
     """A network and its batch in double precision, or in its own where it cannot do otherwise."""
 
     def __init__(self, net: nn.Module, batch: tuple[Tensor, Tensor], adapter: Adapter | None) -> None:
+        if any(tensor.is_complex() for tensor in net.parameters()):
+            raise InputError(f"the network {type(net).__name__} has complex weights; expected real ones")
         self.given, self.adapter = net, adapter
         self.x, self.y = batch
         self.double = True

@@ -7,6 +7,7 @@ import copy
 import functools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -185,7 +186,7 @@ def _naswot(p: PlainNetwork) -> float:
     for place, gate in enumerate(gates):
         alike = all(len(each) == len(gates) and each[place].shape == gate.shape for each in (before, *after))
         moved = [each[place] != before[place] for each in after] if alike else []
-        if moved and not any(bool(each.any()) for each in moved):
+        if moved and len(gate) != len(p.x) and not any(bool(each.any()) for each in moved):
             continue  # it does not depend on the input
         found = by_sample(gate, moved)
         if found is None:
@@ -302,17 +303,18 @@ def _left_out_too(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> tu
     return input.clone(), None, None
 
 
+_LOOKUP = re.compile("Embedding|Index")  # nodes by which tokens come in
+
+
 def _depends(tensor: Tensor, x: Tensor) -> bool:
     """Whether a tensor comes from the input: what normalises weights is no norm layer."""
-    if not x.requires_grad:
-        return tensor.ndim < 2 or len(tensor) == len(x)
     stack, seen = [tensor.grad_fn], set()
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        if getattr(node, "variable", None) is x:
+        if getattr(node, "variable", None) is x or (not x.requires_grad and _LOOKUP.match(node.name())):
             return True
         stack += [following for following, _ in node.next_functions]
     return False
