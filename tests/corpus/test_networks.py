@@ -12,7 +12,7 @@ from trainless.scoring.evaluate import score
 from trainless.testing import check_network
 
 CORPUS = corpus()
-LEAST = 0.955  # 0.956 on these: every reason is listed when it falls
+LEAST = 0.97  # 0.976 on these: every reason is listed when it falls
 EXCEPTIONS = re.compile(r"\b\w+(Error|Exception)\b|Traceback|tensor a|mat1|requires_grad|dtype|not implemented")
 
 

@@ -260,3 +260,58 @@ def test_complex_weights_are_refused() -> None:
 def test_measures_of_samples_do_not_follow_the_filing(way: str, proxy: str) -> None:
     plain = made(lambda net, x: F.relu(net.wide(x)))
     assert registry[proxy](made(WAYS[way])) == pytest.approx(registry[proxy](plain), rel=1e-9)
+
+
+class Stacked(nn.Module):
+    """Recurrent layers as one stack, or one after the other, or step by step."""
+
+    def __init__(self, kind: str, way: str) -> None:
+        super().__init__()
+        self.way, self.kind = way, kind
+        make = {"RNN": lambda *a, **k: nn.RNN(*a, nonlinearity="relu", **k), "GRU": nn.GRU, "LSTM": nn.LSTM}[kind]
+        sizes = [(5, 8), (8, 8)]
+        self.rnn = (
+            make(5, 8, 2, batch_first=True)
+            if way == "stack"
+            else nn.ModuleList(make(*size, batch_first=True) for size in sizes)
+        )
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "stack":
+            return self.head(self.rnn(x)[0].mean(1))
+        for layer in self.rnn:
+            x = layer(x)[0] if self.way == "in a row" else self.by_hand(layer, x)
+        return self.head(x.mean(1))
+
+    def by_hand(self, layer: nn.RNN, x: Tensor) -> Tensor:
+        state, found = x.new_zeros(len(x), 8), []
+        for step in x.unbind(1):
+            entering = F.linear(step, layer.weight_ih_l0, layer.bias_ih_l0)
+            state = F.relu(entering + F.linear(state, layer.weight_hh_l0, layer.bias_hh_l0))
+            found.append(state)
+        return torch.stack(found, 1)
+
+
+def scored(kind: str, way: str) -> dict[str, float]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = Stacked(kind, way).double()
+        for tensor in net.parameters():
+            nn.init.normal_(tensor, std=0.4)
+        x = torch.randn(SAMPLES, 7, 5, dtype=torch.float64)
+    return {record.proxy: record.value for record in score(net, (x, torch.arange(SAMPLES) % 3))}
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_a_stack_of_recurrent_layers_is_what_it_stacks(kind: str) -> None:
+    stack, row = scored(kind, "stack"), scored(kind, "in a row")
+    assert not math.isnan(stack["isometry"])
+    for name, value in row.items():
+        assert stack[name] == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True), name
+
+
+def test_rectifiers_inside_recurrent_layers() -> None:
+    stack, steps = scored("RNN", "stack"), scored("RNN", "step by step")
+    for name in ("naswot", "linear_regions", "swap"):
+        assert stack[name] == pytest.approx(steps[name], rel=1e-12), name

@@ -56,8 +56,9 @@ _ADD = frozenset((torch.add, Tensor.add, Tensor.add_))
 _MULTIPLY = frozenset((torch.mul, Tensor.mul, Tensor.mul_, torch.multiply, Tensor.multiply))
 _SIGMOID = frozenset((torch.sigmoid, Tensor.sigmoid, F.sigmoid))
 _SQUASH = frozenset((torch.tanh, Tensor.tanh, F.tanh, torch.erf, Tensor.erf, torch.special.erf))
+_RECURRENT = frozenset((torch.rnn_relu, torch.rnn_relu_cell))  # whose outputs are positive where they are open
 _PARTS = _ADD | _MULTIPLY | _SIGMOID | _SQUASH
-WATCHED = frozenset((*_KINDS, *_CLAMPS, *_FLOORS, *_HARDTANH, *_THRESHOLD, F.glu, *_PARTS))
+WATCHED = frozenset((*_KINDS, *_CLAMPS, *_FLOORS, *_HARDTANH, *_THRESHOLD, F.glu, *_PARTS, *_RECURRENT))
 """The functions to call ``Gates.met`` for."""
 
 
@@ -70,6 +71,8 @@ class Gates:
     def met(self, func: Function, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Gate | None:
         """The activation that a call is, or that it completes."""
         x = args[0] if args else kwargs.get("input")
+        if func in _RECURRENT:
+            return Gate("ReLU", result[0] if isinstance(result, tuple) else result, True)
         if not isinstance(x, Tensor) or not isinstance(result, Tensor):
             return None
         kind = _KINDS.get(func)

@@ -163,7 +163,10 @@ def axes_after(
         return [_copied(func, args, kwargs, known)]
     if name in _ARRANGES:
         return _arranged(func, args, kwargs, tensor, axes, len(results))
-    return [_axes(name, args, kwargs, result, known, weights) for result in results]
+    found = [_axes(name, args, kwargs, result, known, weights) for result in results]
+    if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):  # the last states: layers, samples, channels
+        found[1:] = [Axes(1, 2) if result.ndim == 3 else Axes() for result in results[1:]]
+    return found
 
 
 def _axes(

@@ -32,6 +32,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of, taken
 
 _MULTIPLIES = re.compile(r"Convolution|(?i:mm)Backward|Mv|Linear|Embedding|(?i:rnn)|Einsum")
+_STACKS = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _ASKS = """shape dtype device requires_grad is_cuda ndim is_leaf grad_fn layout names size dim numel stride
     is_contiguous is_floating_point is_complex element_size data_ptr is_mkldnn is_nested is_sparse is_quantized is_meta
     storage_offset"""
@@ -131,6 +132,8 @@ class Flow(TorchFunctionMode):
     ) -> Any:
         if name_of(func) in _QUESTIONS:
             return func(*args, **(kwargs or {}))
+        if name_of(func) in _STACKS and _layers(args, kwargs) > 1:
+            return self._layer_by_layer(func, types, *args)
         with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
             numbers = taken(func, args, kwargs or {})
             given = self.given = self._given(numbers)
@@ -142,6 +145,21 @@ class Flow(TorchFunctionMode):
                 made = list(_tensors((result,)))
                 self._made(func, args, kwargs or {}, given, loose, made)
         return result
+
+    def _layer_by_layer(self, func: Callable[..., Any], types: Any, x: Tensor, state: Any, *given: Any) -> Any:
+        """A stack of recurrent layers as what it is: one after the other."""
+        parameters, biases, count, dropout, train, both_ways, batch_first = given
+        ways, size = 1 + both_ways, len(parameters) // count
+        states = state if isinstance(state, tuple) else (state,)
+        ends: list[list[Tensor]] = [[] for _ in states]
+        for layer in range(count):
+            own = tuple(each[ways * layer : ways * (layer + 1)] for each in states)
+            how = parameters[size * layer : size * (layer + 1)], biases, 1, dropout, train, both_ways, batch_first
+            begin = own if isinstance(state, tuple) else own[0]
+            x, *last = self.__torch_function__(func, types, (x, begin, *how))
+            for all_of_them, one in zip(ends, last, strict=True):
+                all_of_them.append(one)
+        return (x, *map(torch.cat, ends))  # part of the network where they are used, and not before
 
     # --- axes ---------------------------------------------------------------------------------------------------
     def _given(self, values: tuple[Any, ...]) -> list[tuple[Tensor, Axes]]:
@@ -325,6 +343,12 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
         elif isinstance(value, dict):
             yield from _tensors(value.values())
+
+
+def _layers(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> int:
+    """How many recurrent layers a call stacks without dropout between them; 1 of packed sequences."""
+    plain = len(args) == 9 and not kwargs and isinstance(args[3], bool) and (not args[5] or not args[6])
+    return int(args[4]) if plain else 1
 
 
 def _key(edge: GradientEdge) -> tuple[Node, int]:

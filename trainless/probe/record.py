@@ -251,7 +251,7 @@ class Recorder(TorchFunctionMode):
             self._lookup(result, *args, **(kwargs or {}))
             return self._handed_on(result)
         if func in WATCHED and (gate := self.gates.met(func, result, args, kwargs or {})) is not None:
-            self._activation(gate, result)
+            self._activation(gate, result[0] if isinstance(result, tuple) else result)
         return result
 
     def spoilt(self) -> bool:

@@ -23,7 +23,9 @@ def entered(net: nn.Module, run: Callable[[], object]) -> list[Tensor]:
     seen = _Gates()
     hooks = []
     for module in net.modules():
-        if isinstance(module, nn.RNNBase | nn.RNNCellBase):  # what is inside a cell has no pattern
+        if isinstance(module, nn.RNNBase | nn.RNNCellBase):  # what is inside a cell has no pattern, but of a ReLU
+            if getattr(module, "nonlinearity", "") == "relu":
+                hooks.append(module.register_forward_hook(seen.step_by_step))
             hooks += [module.register_forward_pre_hook(seen.look_away), module.register_forward_hook(seen.look_again)]
     try:
         with seen:
@@ -84,6 +86,34 @@ class _Gates(TorchDispatchMode):
     def look_again(self, *event: Any) -> None:
         """Keep what comes."""
         self.away = False
+
+    def step_by_step(self, module: nn.Module, given: Any, output: Any) -> None:
+        """Keep what enters the rectifiers of a recurrent module, written out."""
+        x, state = given[0], given[1] if len(given) > 1 else None
+        if isinstance(module, nn.RNNCell):
+            before = torch.zeros_like(output) if state is None else state
+            entering = x @ module.weight_ih.T + before @ module.weight_hh.T
+            self.inputs.append((entering + module.bias_ih + module.bias_hh).detach())
+            return
+        if not isinstance(module, nn.RNN) or state is not None or not isinstance(x, Tensor):
+            return
+        steps = x.transpose(0, 1) if module.batch_first else x
+        for layer in range(module.num_layers):
+            ways = []
+            for end in ("", "_reverse") if module.bidirectional else ("",):
+                own = {
+                    name: cast(Tensor, getattr(module, f"{name}_l{layer}{end}", torch.zeros(())))
+                    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                }
+                before, found = x.new_zeros(steps.shape[1], module.hidden_size), []
+                for step in steps.flip(0) if end else steps:
+                    entering = step @ own["weight_ih"].T + before @ own["weight_hh"].T
+                    found.append(entering + own["bias_ih"] + own["bias_hh"])
+                    before = found[-1].clamp(min=0)
+                ways.append(torch.stack(found[::-1] if end else found))
+            entered = torch.cat(ways, -1)
+            self.inputs.append((entered.transpose(0, 1) if module.batch_first else entered).detach().clone())
+            steps = entered.clamp(min=0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kind, given = func.overloadpacket, list(args)
