@@ -245,8 +245,79 @@ def recurrent_forms() -> Forms:
     return {"as it is": odd.TokenLSTM(), "wrapped": Wrapped(odd.TokenLSTM())}
 
 
+class Written(nn.Module):
+    """Two convolutions with norms, one of them in a residual branch, a pointwise one and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6)
+        self.second, self.norm2 = nn.Conv2d(6, 6, 3, padding=1), nn.BatchNorm2d(6)
+        self.point, self.head = nn.Conv2d(6, 10, 1), nn.Linear(10, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        x = x + F.relu(self.norm2(self.second(x)))
+        return self.head(F.gelu(self.point(x)).mean((2, 3)))
+
+
+class ByMethods(Written):
+    """Methods of tensors, a clamp for a rectifier, ``torch.add``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.first(x)).relu()
+        x = torch.add(x, self.norm2(self.second(x)).clamp(min=0))
+        return self.head(F.gelu(self.point(x)).mean((2, 3)))
+
+
+class ByFunctions(Written):
+    """Functions alone; modules only hold what these take."""
+
+    def normalised(self, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
+        held = norm.running_mean, norm.running_var, norm.weight, norm.bias
+        return F.batch_norm(x, *held, self.training, 0.1, norm.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.normalised(self.norm, F.conv2d(x, self.first.weight, self.first.bias, padding=1)))
+        x = x + F.relu(self.normalised(self.norm2, F.conv2d(x, self.second.weight, self.second.bias, 1, 1)))
+        x = F.gelu(F.conv2d(x, self.point.weight, self.point.bias))
+        return F.linear(x.mean((2, 3)), self.head.weight, self.head.bias)
+
+
+class WorkingInPlace(Written):
+    """Rectifies in place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu_(self.norm(self.first(x)))
+        x = x + F.relu(self.norm2(self.second(x)), inplace=True)
+        return self.head(F.gelu(self.point(x)).mean((2, 3)))
+
+
+class PooledOtherwise(Written):
+    """A pooling window of the whole map."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        x = F.gelu(self.point(x + F.relu(self.norm2(self.second(x)))))
+        return self.head(F.avg_pool2d(x, x.shape[-1]).view(len(x), -1))
+
+
+class SummedUp(Written):
+    """A mean as a sum over flattened positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        x = F.gelu(self.point(x + F.relu(self.norm2(self.second(x))))).flatten(2)
+        return self.head(x.sum(-1) / x.shape[-1])
+
+
+def written_forms() -> Forms:
+    kinds = Written, ByMethods, ByFunctions, WorkingInPlace, PooledOtherwise, SummedUp
+    return {**{kind.__name__: kind() for kind in kinds}, "traced by fx": torch.fx.symbolic_trace(Written())}
+
+
 FAMILIES: dict[str, tuple[Callable[[], Forms], tuple[int, ...] | None]] = {
     "convolutions": (plain_forms, (3, 8, 8)),
+    "convolutions, rewritten": (written_forms, (3, 8, 8)),
     "modern convolutions": (modern_forms, (3, 8, 8)),
     "transformer": (transformer_forms, (6, 5)),
     "MLP": (mlp_forms, (10,)),
