@@ -77,7 +77,7 @@ def _announce(task: Task, preset: str, out: Path) -> None:
     for note in task.notes:
         typer.echo(f"note: {note}", err=True)
     shape = "×".join(map(str, task.input_shape))
-    counts = ", ".join(f"{len(part)} {name}" for name, part in _parts(task).items())
+    counts = ", ".join(f"{part.cases} {name}" for name, part in _parts(task).items())
     typer.echo(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
 
 

@@ -138,11 +138,11 @@ def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArra
     if task.target.kind == "regression":
         first = y.reshape(len(y), -1)[:, 0].astype(np.float64)
         found["edges"] = np.histogram_bin_edges(first, BINS)
-        columns = [np.zeros(0) if p is None else np.asarray(p.y, np.float64).reshape(len(p), -1)[:, 0] for p in parts]
+        columns = [np.zeros(0) if p is None else _values(p) for p in parts]
         found["counts"] = np.stack([np.histogram(column, found["edges"])[0] for column in columns])
         chosen = np.argsort(first, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), 6)).round().astype(int)]
     else:
-        held = [np.zeros(0, np.int64) if part is None else np.asarray(part.y, np.int64) for part in parts]
+        held = [np.zeros(0, np.int64) if part is None else np.asarray(part.truth, np.int64) for part in parts]
         found["counts"] = np.stack([np.bincount(column, minlength=task.target.outputs) for column in held])
         firsts = np.unique(y, return_index=True)[1]
         chosen = firsts[:EXAMPLES]
@@ -153,6 +153,11 @@ def shown_of(task: Task, cases: npt.NDArray[np.integer]) -> dict[str, npt.NDArra
         if task.test.names is not None:
             found["cases_names"] = np.asarray(task.test.names)[rows].astype(str)
     return found
+
+
+def _values(part: Part) -> Floats:
+    """The first value of each case."""
+    return np.asarray(part.truth, np.float64).reshape(part.cases, -1)[:, 0]
 
 
 def reduced(part: Part, index: npt.NDArray[np.integer], dims: int) -> npt.NDArray[Any]:

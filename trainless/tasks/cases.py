@@ -79,8 +79,8 @@ def find_cases(folder: Path, reading: Reading, is_case: IsCase, what: str) -> Ca
         return cases_of_table(others[0], folder, reading, is_case, what)
     if not by_class and any(is_case(path) for path in folder.iterdir()):
         raise InputError(
-            f"{folder.name} has {len(others)} CSV tables; expected one with the columns file and label, or the {what}"
-            " in one sub-folder per class"
+            f"{folder.name} has {len(others)} CSV tables; expected one with the columns file and label (--labels"
+            f" names it), or the {what} in one sub-folder per class"
         )
     return cases_by_class(folder, is_case, what)
 

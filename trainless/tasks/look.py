@@ -18,6 +18,7 @@ FLAT = 1e-6  # of the data's deviation, below which an input counts as constant
 MOST = 2000  # cases that trees are grown on
 FEATURES = 256  # values of a case that trees see, beside as many of a signal's spectrum
 FOLDS = 5
+PIECE = 2**24  # values that are looked at together
 SHOWN = 10  # cases that are named
 
 
@@ -177,7 +178,8 @@ def _constant(task: Task, parts: Mapping[PartName, Part]) -> tuple[str, ...]:
     found = []
     for name, part in parts.items():
         for case, row in enumerate(part.first):
-            if float(np.std(np.asarray(part.x[np.array([row])], np.float64))) <= FLAT * spread:
+            sample = np.asarray(part.x[np.array([row])], np.float64)[0]
+            if float(sample.reshape(len(sample), -1).std(1).max()) <= FLAT * spread:
                 found.append(f"{name} {case_name(part, case)}")
     return tuple(found)
 
@@ -188,16 +190,19 @@ def features_of(task: Task, name: PartName, cases: Index) -> Floats:
     rows = part.rows_of(cases)
     side = max(1, int((FEATURES / task.input_shape[0]) ** (1 / task.dims)))
     size = tuple(min(side, own) for own in task.input_shape[1:])
-    x = np.asarray(part.x[rows], np.float32)
+    step = max(1, PIECE // int(np.prod(task.input_shape)))
+    pieces = [_features(np.asarray(part.x[rows[at : at + step]], np.float32), size) for at in range(0, len(rows), step)]
+    return by_record(np.concatenate(pieces), None if part.records is None else part.records[rows])
+
+
+def _features(x: Array, size: tuple[int, ...]) -> Floats:
     found = [resize(x, size).reshape(len(x), -1)]
-    if task.dims == 1:
+    if len(size) == 1 and x.shape[2] > 1:
         spectrum = np.log1p(np.abs(np.fft.rfft(x - x.mean(2, keepdims=True), axis=2)))[:, :, 1:]
-        if spectrum.shape[2]:
-            bins = min(max(1, FEATURES // task.input_shape[0]), spectrum.shape[2])
-            ends = np.linspace(0, spectrum.shape[2], bins + 1).astype(int)[:-1]
-            found.append((np.add.reduceat(spectrum, ends, axis=2)).reshape(len(x), -1))
-    joined: Floats = np.concatenate([np.asarray(each, np.float64) for each in found], axis=1)
-    return by_record(joined, None if part.records is None else part.records[rows])
+        bins = min(max(1, FEATURES // x.shape[1]), spectrum.shape[2])
+        ends = np.linspace(0, spectrum.shape[2], bins + 1).astype(int)[:-1]
+        found.append(np.add.reduceat(spectrum, ends, axis=2).reshape(len(x), -1))
+    return np.concatenate([np.asarray(each, np.float64) for each in found], axis=1)
 
 
 def doubtful_labels(task: Task, seed: int = 0) -> tuple[tuple[Doubtful, ...], float]:

@@ -55,9 +55,9 @@ def read_new(path: Path, task: Task) -> NewInputs:
     source = task.source
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: expected new inputs, such as {source.example}")
+    kind = _kind(path)
     if not path.is_dir():
         require_plain(path)
-    kind = _kind(path)
     if kind not in (*ARRAYS, source.kind):
         raise InputError(
             f"{path.name} holds {WORDS[kind]}, but the run was made from {WORDS[source.kind]}: give those, such as"
