@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.cases import CASES, Case
-from trainless.probe.copies import _together, copied
+from trainless.probe.copies import copied, together
 
 
 def same(one: Any, other: Any, seen: set[int]) -> None:
@@ -103,9 +103,9 @@ def test_the_memo_says_what_is_shared() -> None:
     assert twin.running_mean is not net.running_mean
 
 
-def test_tensors_copied_together_are_apart() -> None:
+def test_tensors_copiedtogether_are_apart() -> None:
     tensors = [torch.ones(2), torch.zeros(()), torch.arange(3), torch.ones(2, 2)]
-    twins = _together(tensors)
+    twins = together(tensors)
     assert all(torch.equal(twins[id(each)], each) for each in tensors)
     twins[id(tensors[0])].add_(1)
     assert tensors[0].tolist() == [1, 1]

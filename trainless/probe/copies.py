@@ -34,7 +34,7 @@ def copied(net: nn.Module, memo: dict[int, Any]) -> nn.Module:
         >>> twin[0] is net[0], twin[0].weight is net[0].weight
         (False, True)
     """
-    memo |= _together([buffer for buffer in net.buffers() if buffer.is_cuda and id(buffer) not in memo])
+    memo |= together([buffer for buffer in net.buffers() if buffer.is_cuda and id(buffer) not in memo])
     usual = [module for module in net.modules() if id(module) not in memo and _is_usual(module)]
     for module in usual:
         memo[id(module)] = type(module).__new__(type(module))
@@ -56,7 +56,7 @@ def _one(value: nn.Module | Tensor, memo: dict[int, Any]) -> Any:
     return memo[id(value)] if id(value) in memo else copy.deepcopy(value, memo)
 
 
-def _together(buffers: list[Tensor]) -> dict[int, Tensor]:
+def together(buffers: list[Tensor]) -> dict[int, Tensor]:
     """Copies of plain tensors by identity, those of one kind in one operation: a GPU takes as long for one."""
     kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     for buffer in buffers:

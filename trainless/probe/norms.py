@@ -116,6 +116,13 @@ def is_known(module: nn.Module) -> bool:
     return own is not None and "forward" not in vars(module) and type(module).forward is own
 
 
+def leaves_buffers(module: nn.Module) -> bool:
+    """Whether a module is a batch norm of PyTorch's, whose forward is replaced whenever a network is run here."""
+    own = vars(module).get("forward")
+    replaced = isinstance(own, functools.partial) and getattr(own.func, "__func__", None) is NormRules.forward
+    return isinstance(module, _BatchNorm) and (replaced or is_known(module))
+
+
 def has_statistics(module: nn.Module) -> bool:
     """Whether a module is a norm of batches, whoever wrote it: it keeps running statistics."""
     return isinstance(module, _BatchNorm) or {"running_mean", "running_var"} <= module._buffers.keys()

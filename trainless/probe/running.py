@@ -11,13 +11,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from trainless.core.errors import InputError
+from trainless.probe.copies import together
 from trainless.probe.layers import CONVOLUTIONS, is_ours, modules, tied
-from trainless.probe.norms import is_known
+from trainless.probe.norms import leaves_buffers
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
 
@@ -25,7 +25,8 @@ _CHECKPOINTED = "the network recomputes its activations in the backward pass (ch
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:
     """Call the network with these weights on a copy of the input and insist on one tensor."""
     precision = other_precision(net, weights)
-    buffers = own_buffers(net, precision)
+    with torch._C.DisableTorchFunction():  # who watches the network is not to see its buffers copied
+        buffers = own_buffers(net, precision)
     mixing = nullcontext() if precision is None else _OnePrecision(precision)
     try:
         with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTED), mixing, as_before(net):
@@ -127,10 +128,16 @@ def own_buffers(net: nn.Module, dtype: torch.dtype | None, every: bool = False) 
     named = {
         f"{name}.{own}" if name else own: buffer
         for name, module in modules(net)
-        if every or not (is_known(module) and isinstance(module, _BatchNorm))
+        if every or not leaves_buffers(module)
         for own, buffer in module._buffers.items()
         if buffer is not None and id(buffer) not in parameters
     }
     each = {id(buffer): buffer for buffer in named.values()}  # two modules may hold the same one
-    copies = {at: buffer.to(dtype if buffer.is_floating_point() else None, copy=True) for at, buffer in each.items()}
+    same = [buffer for buffer in each.values() if buffer.is_cuda and (dtype is None or not buffer.is_floating_point())]
+    copies = together(same)
+    copies |= {
+        at: buffer.to(dtype if buffer.is_floating_point() else None, copy=True)
+        for at, buffer in each.items()
+        if at not in copies
+    }
     return {name: copies[id(buffer)] for name, buffer in named.items()}
