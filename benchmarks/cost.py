@@ -7,6 +7,10 @@
 The unit is one plain forward and backward pass of the same network on the same batch. Every measure runs on a fresh
 probe in turn with the unit: processor time on a processor (one thread), wall time between two synchronisations on a
 GPU; the least of the repetitions of each, after one that warms up. Needs torch, numpy and scipy.
+
+A GPU is done with a small network before Python has launched its operations: what then counts is how many launches
+there are. With ``--launches`` their number is written beside the time, over the unit's: no measure costs less than that
+many units while the GPU waits, however fast it is.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.networks import ViT, convnext, mobilenet, plain, resnet50
 from trainless.core.errors import Unscorable
@@ -68,6 +73,16 @@ def seconds(compute: Callable[[], object], device: torch.device) -> float:
     return time.process_time() - start
 
 
+def launches(compute: Callable[[], object]) -> int:
+    """How many operations a computation launches on a GPU."""
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU], acc_events=True) as found:
+        compute()
+        torch.cuda.synchronize()
+    return sum(
+        event.name.startswith(("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset")) for event in found.events()
+    )
+
+
 def unit(net: nn.Module, x: Tensor) -> None:
     """One plain forward and backward pass."""
     torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
@@ -84,7 +99,7 @@ def scored(net: nn.Module, x: Tensor, y: Tensor, names: Sequence[str], failed: d
 
 
 def costs(
-    net: nn.Module, x: Tensor, y: Tensor, wanted: dict[str, tuple[str, ...]], repeats: int
+    net: nn.Module, x: Tensor, y: Tensor, wanted: dict[str, tuple[str, ...]], repeats: int, counted: bool = False
 ) -> dict[str, dict[str, Any]]:
     """The FBE of each measure, in turn with the unit."""
     unit(net, x)
@@ -102,10 +117,15 @@ def costs(
             own.append(seconds(compute, x.device))
             units.append(seconds(partial(unit, net, x), x.device))
         found[title] = {"seconds": min(own), "failed": failed}
+        if counted and len(names) > 1:
+            found[title]["launches"] = launches(compute)
     least = min(units)
+    alone = launches(partial(unit, net, x)) if counted else 0
     for one in found.values():
         one["fbe"] = one["seconds"] / least
-    return {"unit": {"seconds": least, "fbe": 1.0, "failed": {}}, **found}
+        if "launches" in one:
+            one["floor"] = one["launches"] / alone
+    return {"unit": {"seconds": least, "fbe": 1.0, "failed": {}, "launches": alone}, **found}
 
 
 def batch(samples: int, side: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -144,7 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--batches", type=int, nargs="+")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, metavar="NAME")
-    parser.add_argument("--measures", nargs="+", metavar="NAME", help="proxies, alone; all, and groups, by default")
+    parser.add_argument(
+        "--measures", nargs="+", metavar="NAME", help="proxies, alone, or groups of them; all by default"
+    )
+    parser.add_argument("--launches", action="store_true", help="count what the groups launch on a GPU; slow")
     parser.add_argument("--widths", type=int, nargs="*")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--output", type=Path)
@@ -154,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     names = [name for name in registry.names() if registry[name].fn.__module__.startswith("trainless.")]
-    wanted = {name: (name,) for name in chosen.measures} if chosen.measures else measures(names)
+    every = measures(names)
+    wanted = {name: every.get(name, (name,)) for name in chosen.measures} if chosen.measures else every
     results: dict[str, Any] = {"torch": torch.__version__, "device": _device(chosen.device), "networks": {}}
     missed = []
     for name in chosen.networks or (["macro"] if chosen.quick else NETWORKS):
@@ -162,12 +186,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for samples in chosen.batches or ([16] if chosen.quick else [16, 64]):
             torch.manual_seed(0)
             net, (x, y) = build().to(chosen.device), batch(samples, side, chosen.device)
-            found = results["networks"][f"{name} × {samples}"] = costs(net, x, y, wanted, chosen.repeats)
+            found = results["networks"][f"{name} × {samples}"] = costs(
+                net, x, y, wanted, chosen.repeats, chosen.launches
+            )
             print(f"{name}, batch {samples}: unit {1000 * found['unit']['seconds']:.1f} ms")
             for title, one in found.items():
                 over = one["fbe"] > GOALS.get(title, ANY) and title != "grasp"
                 missed += [f"{name} × {samples}: {title} {one['fbe']:.2f}"] if over else []
-                note = "  over the goal" if over else ""
+                note = f"{one['floor']:8.2f} by launches" if "floor" in one else ""
+                note += "  over the goal" if over else ""
                 print(f"  {title:<24}{one['fbe']:8.2f}{note}{''.join(f'  ({why})' for why in one['failed'].values())}")
             sys.stdout.flush()
     widths = chosen.widths if chosen.widths is not None else ((64, 256) if chosen.quick else WIDTHS)
