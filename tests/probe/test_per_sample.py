@@ -13,6 +13,7 @@ from tests.probe import naive
 from trainless.core.target import Target
 from trainless.probe import Probe
 from trainless.probe import per_sample as forming
+from trainless.probe.dependence import reach
 from trainless.probe.per_sample import By, loss_cotangent, stream
 from trainless.probe.quantities import weight_names
 
@@ -119,3 +120,20 @@ def test_returns_the_input_gradient() -> None:
     x = p.x.clone().requires_grad_()
     loss = p.target.losses(naive.outputs(p, naive.leaves(p), x), p.y).sum()
     torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(
+    "name", ["2d-group-norm", "packed-attention", "own-attention", "unusual-layers", "lstm", "tokens"]
+)
+def test_batches_of_one_at_once(name: str) -> None:
+    """As on a GPU: what cannot be read off a layer, for all samples together and one by one."""
+    case = next(case for case in CASES if case.name == name)
+    p = case.probe(4, double=True).at(norm="isolated")
+    names = [each for each in p.weights if each in reach(p).unread]
+    assert names
+    found = forming.vectorised(p, names, forming.loss_cotangent(p))
+    assert found is not None
+    expected = naive.rows(p, names, of="loss", joint=False)
+    for each in names:
+        torch.testing.assert_close(found[each], expected[each].view_as(found[each]), rtol=1e-7, atol=1e-9)

@@ -229,3 +229,6 @@ def test_vkdnw_with_a_copy_of_the_batch_for_every_output(beside: int, monkeypatc
     assert found is not None
     torch.testing.assert_close(found, vkdnw._read(p, names, 4))
     assert bool(found.any(0).any(0).all())
+    alone = vkdnw._first_entries_beside(p, names, 4)
+    assert alone is not None
+    torch.testing.assert_close(alone, vkdnw._first_entries(p, names, 4))

@@ -10,12 +10,14 @@ unless stated; matrices of up to ``SMALL`` rows are decomposed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 SMALL = NEAR = 64
+FEW = 4096  # rows of all matrices together that a GPU decomposes rather than iterates with
 TOLERANCE = 1e-6
 _SHIFT = 1e-11  # of a correlation's unit diagonal: eigenvalues below it count as 0
 _NOISE = 1e-13  # of a vector: what rounding leaves of it when all directions are taken away
@@ -41,8 +43,16 @@ def least_eigenvalues(correlations: Sequence[Tensor]) -> list[float]:
         >>> [round(each, 6) for each in least_eigenvalues([torch.tensor([[1.0, 0.5], [0.5, 1.0]]), torch.eye(3)])]
         [0.5, 1.0]
     """
+    if _are_few(correlations):
+        return [max(0.0, float(values[0])) for values in eigenvalues(correlations)]
     filled = [_filled(matrix, _step(matrix), 1.0) for matrix in correlations]  # the least is never above 1
     return [float(each) for each in _together(filled, lambda stacked: _least(stacked.double()).cpu())]
+
+
+def _are_few(matrices: Sequence[Tensor]) -> bool:
+    """Whether a GPU is done with decomposing matrices before it could iterate, for which it waits at every step."""
+    rows = sum(len(matrix) for matrix in matrices)
+    return 0 < rows <= FEW and all(matrix.is_cuda for matrix in matrices)
 
 
 def _near(matrices: Sequence[Tensor]) -> list[Tensor]:
@@ -109,19 +119,21 @@ def largest_singular_values(factors: Sequence[tuple[Tensor, Tensor | None]]) -> 
     """
     if not all(left.is_cuda for left, _ in factors):
         return [largest_singular_value(left, right) for left, right in factors]
-    return [float(each) for each in _together([_gram(*each) for each in factors], _largest)]
+    grams = [_gram(*each) for each in factors]
+    if _are_few(grams):
+        return [math.sqrt(max(0.0, float(values[-1]))) for values in eigenvalues(grams)]
+    return [float(each) for each in _together([_filled(each, _step(each), 0.0) for each in grams], _largest)]
 
 
 def _gram(left: Tensor, right: Tensor | None = None) -> Tensor:
-    """The smaller matrix of inner products, filled up with zeros; its eigenvalues are the singular values squared.
+    """The smaller matrix of inner products; its eigenvalues are the singular values squared.
 
     Example:
         >>> _gram(torch.tensor([[3.0, 4.0]])).tolist()
         [[25.0]]
     """
     matrix = left.double() if right is None else left.double() @ right.double().T
-    products = matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
-    return _filled(products, _step(products), 0.0)
+    return matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix
 
 
 def _largest(grams: Tensor) -> Tensor:
@@ -187,7 +199,7 @@ def _lanczos(apply: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
         size = image.norm(dim=1, keepdim=True)
         size = torch.where(size > _NOISE * whole, size, 0)  # else it has nowhere to go: what is left is rounding
         beside.append(size[:, 0, 0])
-        if step % _BETWEEN == 0 or step == steps:
+        if step % (2 * _BETWEEN if start.is_cuda else _BETWEEN) == 0 or step == steps:
             before, (found, rest) = found, _ritz(diagonal, beside)
             if bool(((rest <= TOLERANCE * found) | ((found - before) <= TOLERANCE / 10 * found)).all()):
                 break

@@ -13,7 +13,7 @@ from torch import Tensor
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
 from trainless.probe.layers import EmbeddingLookup, Layer, Standardised, watched
-from trainless.probe.per_sample import each_alone
+from trainless.probe.per_sample import ROOM, each_alone, vectorised
 from trainless.probe.points import First, Kaiming, Noise, Repeated
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient
@@ -48,11 +48,28 @@ def selected_jacobian(p: Probe, tensors: int, outputs: int) -> Tensor:
 
 def _first_entries(p: Probe, names: list[str], outputs: int) -> Tensor:
     """∂(first outputs)/∂(first entry of these parameters), ``(N, outputs, parameters)``, sample by sample."""
+    beside = _first_entries_beside(p, names, outputs) if p.x.is_cuda else None
+    if beside is not None:
+        return beside
     rows = []
     for found, weights in each_alone(p):
         chosen = [weights[name] for name in names]
         rows.append(torch.stack([_firsts(gradient(found[0, k], chosen)) for k in range(outputs)]))
     return torch.stack(rows)
+
+
+def _first_entries_beside(p: Probe, names: list[str], outputs: int) -> Tensor | None:
+    """The same at once, with a copy of the batch for every output; None where there is no room, or no way."""
+    if sum(p.weights[name].numel() for name in names) * len(p.x) * outputs > ROOM:
+        return None
+    q = p.once(x=Repeated(outputs))
+    found = trace(q).outputs
+    cotangent = F.one_hot(torch.arange(outputs), found.shape[1]).to(found).repeat_interleave(len(p.x), 0)
+    gradients = vectorised(q, names, cotangent)
+    if gradients is None:
+        return None
+    firsts: Tensor = torch.stack([gradients[name][:, 0] for name in names], 1).unflatten(0, (outputs, -1))
+    return firsts.transpose(0, 1)
 
 
 def _firsts(tensors: list[Tensor]) -> Tensor:
