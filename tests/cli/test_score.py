@@ -249,6 +249,7 @@ def test_workers_score_side_by_side_into_one_store(trainless: Call, nets: Path) 
     assert trainless(*call).out == first.out  # found in the store
 
 
+@pytest.mark.slow
 def test_networks_of_a_library_are_named(trainless: Call) -> None:
     install()
     pytest.importorskip("timm", reason="timm is not installed")

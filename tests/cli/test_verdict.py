@@ -58,6 +58,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ensemble, "calibrate", planted)
 
 
+@pytest.mark.slow
 def test_one_class_for_everything_is_the_first_thing_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +80,7 @@ def test_one_class_for_everything_is_the_first_thing_said(
     assert styles == [{"fg": "red", "bold": True}]
 
 
+@pytest.mark.slow
 def test_shuffled_labels_are_no_better_than_chance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(("design", str(data(tmp_path, shuffled=True)), "--out", str(tmp_path / "run"), *SMALL)) == 0
     first = capsys.readouterr().out.splitlines()[0]

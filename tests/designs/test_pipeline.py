@@ -133,6 +133,7 @@ def test_a_time_budget_is_planned_once(tmp_path: Path) -> None:
     assert found.summary["plan"] == plan
 
 
+@pytest.mark.slow
 def test_pruning_that_is_left_out_is_said(tmp_path: Path) -> None:
     both = small(methods=("genetic", "prune"))
     told: list[str] = []
@@ -178,6 +179,7 @@ def test_promises_that_cannot_be_are_refused_before_anything_is_done(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_class_that_is_missing_in_a_part(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     y = {"train": np.arange(60) % 3, "val": np.arange(20) % 2, "test": np.arange(20) % 2}
@@ -215,6 +217,7 @@ def test_too_few_samples_and_tokens_are_refused(tmp_path: Path) -> None:
         design(blobs(), tmp_path / "run", settings=small(members=0))
 
 
+@pytest.mark.slow
 def test_memory_mapped_signals_are_never_loaded_whole(tmp_path: Path) -> None:
     from trainless.core.task import Rows
 

@@ -60,6 +60,7 @@ def test_trained_members_travel(place: str, tmp_path: Path) -> None:
             assert np.array_equal(array, predictions(folder)[name]), name
 
 
+@pytest.mark.slow
 def test_what_is_too_large_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -116,6 +116,7 @@ def test_halves_of_the_validation_part_share_no_recording() -> None:
     assert stopping.cases + len(other) == valid.cases
 
 
+@pytest.mark.slow
 def test_a_design_judges_recordings(tmp_path: Path) -> None:
     task = recordings(80)
     found = design(task, tmp_path / "run", settings=small(baseline=1))

@@ -22,6 +22,7 @@ def jobs(*roles: str) -> list[dict[str, Any]]:
     return [{**SHARED, "role": role, "arch": f"a{number}", "seconds": 60.0} for number, role in enumerate(roles)]
 
 
+@pytest.mark.slow
 def test_figures_by_hand() -> None:
     random = np.random.default_rng(0)
     y = {part: np.arange(n) % 2 for part, n in (("valid", 40), ("test", 60))}

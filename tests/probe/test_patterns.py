@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ def drawn(samples: int, units: int, share: float, seed: int) -> Tensor:
     return (torch.rand(samples, units, generator=source) < share).float() - 0.5
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 140), st.integers(1, 90), st.sampled_from([0.02, 0.5]), st.integers(0, 99))
 def test_equal_to_loops(samples: int, units: int, share: float, seed: int) -> None:

@@ -78,6 +78,7 @@ def test_closed_forms(make: Callable[[], nn.Module], square: Callable[[nn.Module
     assert registry["isometry"](probe(block, 6, 16, 1000)) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.slow
 def test_what_chance_adds_is_taken_off() -> None:
     """With 48 places and 8 channels, chance adds a third to ‖J₀‖²; the mean over seeds is right all the same."""
     block = conv(8, 8, 3, scale=0.15)
