@@ -19,7 +19,18 @@ from trainless.cli.app import run as run_command
 CORPUS = Path(__file__).resolve().parent / "fuzz"
 SPACE = ("--space", "nb201", "--space-args", "channels=2,cells=1")
 ARCH = "|none~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|"
-SPACES = ("nb201", "nb101", "darts", "mobilenet", "recurrent", "nats-size", "transformer", "residual", "rocket")
+SPACES = (
+    "nb201",
+    "nb101",
+    "darts",
+    "mobilenet",
+    "recurrent",
+    "nats-size",
+    "transformer",
+    "residual",
+    "inception",
+    "rocket",
+)
 SEARCH = ("search", "digits", *SPACE, "--searcher", "random", "--proxies", "params", "--batch", "4")
 Throw = Callable[..., int]
 

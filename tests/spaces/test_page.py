@@ -35,7 +35,9 @@ def test_every_space_has_its_paragraph() -> None:
     assert {name for title in titles for name in title.split(", ")} - {"Yours"} == set(registry.names())
 
 
-@pytest.mark.parametrize("name", ["nb201", "nb101", "recurrent", "nats-size", "transformer", "residual", "rocket"])
+@pytest.mark.parametrize(
+    "name", ["nb201", "nb101", "recurrent", "nats-size", "transformer", "residual", "inception", "rocket"]
+)
 def test_the_notation_on_the_page_is_read(name: str) -> None:
     paragraph = PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
     texts = re.findall(r"`([^`]{13,})`", paragraph.replace("\n", " "))

@@ -55,6 +55,7 @@ registry.add("recurrent", "trainless.spaces.recurrent:Recurrent")
 registry.add("nats-size", "trainless.spaces.sizes:Sizes")
 registry.add("transformer", "trainless.spaces.transformer:Transformer")
 registry.add("residual", "trainless.spaces.residual:Residual")
+registry.add("inception", "trainless.spaces.inception:Inception")
 registry.add("rocket", "trainless.spaces.rocket:Rocket")
 
 
