@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import metrics as oracle
 
 from trainless.core.files import strict
 from trainless.core.target import Target
 from trainless.learn.metrics import evaluate
-from trainless.learn.sanity import SanityCheck, check_classes, check_values
+from trainless.learn.sanity import SanityCheck, check_classes, check_values, yardstick_figures
 
 
 def judged(y: np.ndarray, p: np.ndarray, **more: Any) -> dict[str, Any]:
@@ -47,6 +48,9 @@ def test_one_class_for_everything_is_always_caught(said: int, seed: int) -> None
     p[:, said] += 2
     found = check_classes(judged(y, p / p.sum(1, keepdims=True)), y, p.argmax(1), "NAO~", unit="recordings")
     assert not found.ok
+    assert found.verdict == "Not good enough"
+    assert "--time" in found.advice
+    assert "--device" in found.advice
     assert found.problems[0] == f"It answers “{'NAO~'[said]}” for every one of 300 recordings"
 
 
@@ -89,9 +93,32 @@ def test_yardsticks(value: Any, caught: str) -> None:
 def test_level_with_a_yardstick_is_told_unless_nothing_could_be_better() -> None:
     y, p = good()
     level = judged(y, p)["ensemble"]["auc"]["value"]
-    assert "level with trees" in checked(y, p, yardsticks=[{"name": "trees", "auc": level}]).problems[0]
+    found = checked(y, p, yardsticks=[{"name": "trees", "auc": level}])
+    assert "level with trees" in found.problems[0]
+    assert found.verdict == "No better than something simpler"
+    assert checked(y, p).verdict == ""
     perfect = np.eye(2)[y] * 0.8 + 0.1
     assert checked(y, perfect, yardsticks=[{"name": "trees", "auc": 1.0}]).ok
+
+
+def test_yardsticks_are_compared_case_by_case() -> None:
+    """Beside scikit-learn, and the paired interval is narrower than the two alone would make it."""
+    y, p = good(150)
+    noisy = p + np.random.default_rng(3).normal(scale=0.05, size=p.shape)
+    other = np.clip(noisy, 1e-3, 1)
+    other /= other.sum(1, keepdims=True)
+    found = yardstick_figures(Target("binary", 2), y, p, other, name="trees", draws=400)
+    ours, theirs = oracle.roc_auc_score(y, p[:, 1]), oracle.roc_auc_score(y, other[:, 1])
+    assert found["auc"]["value"] == pytest.approx(theirs)
+    assert found["gap"]["value"] == pytest.approx(ours - theirs)
+    assert found["gap"]["high"] - found["gap"]["low"] < 0.5 * (found["auc"]["high"] - found["auc"]["low"])
+    checked_beside = checked(y, p, yardsticks=[found])
+    assert f"trees {theirs:.3f}; difference {ours - theirs:.3f} [" in " ".join(
+        checked_beside.problems + checked_beside.passed
+    )
+    values = np.arange(10.0)[:, None]
+    off = yardstick_figures(Target("regression", 1), values, values + 1, values + 3, name="the mean", draws=20)
+    assert off["gap"]["value"] == pytest.approx(2)  # errors of 1 and of 3: better by 2
 
 
 def test_a_yardstick_without_a_shared_metric_says_nothing() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from trainless.core.types import Labels
-from trainless.learn.metrics import LOWER_IS_BETTER
+from trainless.core.files import strict
+from trainless.core.target import Target
+from trainless.core.types import Array, Floats, Json, Labels
+from trainless.learn.metrics import LOWER_IS_BETTER, bootstrap, evaluate, metrics_for
 
-ADVICE = (
-    "Do not use it. Give it more time (--time), more data or a faster machine (--device cuda), and check the labels"
-)
+MORE = "more time (--time), more data or a faster machine (--device cuda)"
+USELESS = ("Not good enough", f"Do not use it. Give it {MORE}, and check the labels")
+SIMPLER = ("No better than something simpler", f"Give it {MORE}; until then what is simpler is the better choice")
 COMPARED = ("auc", "balanced_accuracy", "accuracy", "mae")  # the first of these that both have is compared
 WORDS = {"auc": "AUC", "f1_macro": "macro F1", "mae": "mean error", "rmse": "root mean squared error", "r2": "R²"}
 SAME = 5e-4  # figures that look the same to three digits
@@ -26,7 +28,8 @@ class SanityCheck:
 
     problems: tuple[str, ...]
     passed: tuple[str, ...]
-    advice: str = ADVICE
+    verdict: str = ""
+    advice: str = ""
 
     @property
     def ok(self) -> bool:
@@ -102,25 +105,50 @@ def check_values(test: Test) -> SanityCheck:
 
 
 def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
-    for name, metric, own, other in compared(test):
-        figures = f"({metric_in_words(metric)} {own:.3f}, {name} {other:.3f})"
+    verdict, advice = USELESS if problems else SIMPLER
+    for name, metric, own, other, gap in compared(test):
+        more = "" if gap is None or gap["low"] is None else f"; difference {_interval(gap)}"
+        figures = f"({metric_in_words(metric)} {own:.3f}, {name} {other:.3f}{more})"
         gain = (other - own) if metric in LOWER_IS_BETTER else (own - other)
         best = abs(own - (0.0 if metric in LOWER_IS_BETTER else 1.0)) < SAME
         if gain > SAME or (abs(gain) <= SAME and best):
             passed.append(f"{name} {figures}")
         else:
             problems.append(f"It is {'level with' if abs(gain) <= SAME else 'worse than'} {name} {figures}")
-    return SanityCheck(tuple(problems), tuple(passed))
+    return SanityCheck(tuple(problems), tuple(passed), verdict if problems else "", advice if problems else "")
 
 
-def compared(test: Test) -> Iterator[tuple[str, str, float, float]]:
-    """Each yardstick's name, the metric that is compared, the ensemble's value and the yardstick's."""
+def compared(test: Test) -> Iterator[tuple[str, str, float, float, Mapping[str, Any] | None]]:
+    """Each yardstick's name, the metric that is compared, the ensemble's value, the yardstick's and the gap."""
     for yardstick in test.get("yardsticks") or ():
         for metric in COMPARED:
             own, other = _value(test["ensemble"].get(metric)), _value(yardstick.get(metric))
             if own is not None and other is not None:
-                yield str(yardstick["name"]), metric, own, other
+                yield str(yardstick["name"]), metric, own, other, yardstick.get("gap")
                 break
+
+
+def yardstick_figures(
+    target: Target, y: Array, own: Floats, other: Floats, *, name: str, positive: int | None = None, draws: int = 1000
+) -> Json:
+    """A yardstick's metrics on the cases that an ensemble was judged on, as :func:`check_classes` takes them.
+
+    ``own`` and ``other`` are what the ensemble and the yardstick say of each case. ``gap`` is by how much the ensemble
+    is better in the metric that is compared, with the interval of a bootstrap that draws cases for both alike.
+
+    Example:
+        >>> y, sure = np.array([0, 1, 1, 0]), np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]])
+        >>> found = yardstick_figures(Target("binary", 2), y, sure, np.full((4, 2), 0.5), name="the prior")
+        >>> found["name"], found["auc"]["value"], found["gap"]["value"]
+        ('the prior', 0.5, 0.5)
+    """
+    metrics = metrics_for(target)
+    metric = next(each for each in COMPARED if each in metrics)
+    ours, theirs = metrics[metric](y, own), metrics[metric](y, other)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    gap = bootstrap(lambda weights: sign * (ours(weights) - theirs(weights)), len(y), draws=draws)
+    found = evaluate(target, y, other, draws=draws, positive=positive)
+    return dict(strict({"name": name, **found, "gap": gap}))
 
 
 def _value(found: Any) -> float | None:

@@ -35,7 +35,7 @@ def verdict(contents: Contents) -> Markup | None:
     if found["ok"]:
         return tag("div", tag("p", sanity_in_words(test)[1]), class_="verdict good", role="status")
     told = tag("ul", *(tag("li", f"{problem}.") for problem in found["problems"]))
-    words = tag("p", f"This ensemble is not good enough. {found['advice']}.")
+    words = tag("p", f"{found['verdict']}. {found['advice']}.")
     return tag("div", words, told, class_="verdict bad", role="alert")
 
 

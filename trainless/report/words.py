@@ -20,14 +20,15 @@ def sanity_in_words(test: Json) -> tuple[bool, str]:
     """Whether the ensemble passes its sanity check, and the one line that says so first.
 
     Example:
-        >>> sanity_in_words({"sanity": {"ok": False, "problems": ["It answers “N” for every case"], "advice": "Stop"}})
-        (False, 'NOT GOOD ENOUGH: It answers “N” for every case. Stop.')
+        >>> found = {"ok": False, "verdict": "Useless", "problems": ["It answers “N” for every case"], "advice": "Stop"}
+        >>> sanity_in_words({"sanity": found})
+        (False, 'USELESS: It answers “N” for every case. Stop.')
     """
     found = test.get("sanity")
     if found is None:
         return True, answer_in_words(test)
     if not found["ok"]:
-        return False, f"NOT GOOD ENOUGH: {'. '.join(found['problems'])}. {found['advice']}."
+        return False, f"{found['verdict'].upper()}: {'. '.join(found['problems'])}. {found['advice']}."
     beaten = "; ".join(found["passed"])
     return True, f"{answer_in_words(test)}.{f' Better than {beaten}.' if beaten else ''}"
 
