@@ -245,6 +245,8 @@ def _norms_by_hand(p: PlainNetwork) -> list[str]:
     def look(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
         x: Any = inputs[0] if len(inputs) == 1 else None
         data = isinstance(x, Tensor) and not isinstance(x, nn.Parameter) and x.is_floating_point()
+        if data and not 0 < float(x.abs().max()) < math.inf:
+            return
         if not data or not isinstance(output, Tensor) or output.shape != x.shape or name in found:
             return
         x, forward = x.detach() / x.detach().abs().max(), type(module).forward
