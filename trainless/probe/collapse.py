@@ -28,7 +28,7 @@ _ALIKE: frozenset[Any] = frozenset(
             getattr(Tensor, name)
             for name in ("add", "mul", "relu", "clone", "contiguous", "mean", "dim", "size", "numel")
         ),
-        *(Tensor.to, Tensor.is_floating_point),
+        *(Tensor.to, Tensor.is_floating_point, Tensor.__len__),
         *(torch.add, torch.mul, torch.relu, torch.sigmoid, torch.tanh, Tensor.sigmoid, Tensor.tanh),
         *(F.relu, F.relu6, F.gelu, F.silu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.elu),
         *(F.hardtanh, F.mish, F.softplus, F.selu, F.celu, torch.selu, torch.celu),
