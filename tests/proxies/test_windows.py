@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe, block_scatters, blocks
 from trainless.probe.features import paired
@@ -315,3 +315,39 @@ def test_rectifiers_inside_recurrent_layers() -> None:
     stack, steps = scored("RNN", "stack"), scored("RNN", "step by step")
     for name in ("naswot", "linear_regions", "swap"):
         assert stack[name] == pytest.approx(steps[name], rel=1e-12), name
+
+
+class Insists(nn.Module):
+    """Runs on inputs that differ, and in single precision alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float64 or bool((x == 1).all()):
+            raise ValueError("mat_a must be Float32")
+        return self.head(F.relu(self.layer(x)))
+
+
+def test_what_a_network_refuses_is_its_reason_and_no_exception() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, batch = Insists(), (torch.randn(SAMPLES, 4), torch.arange(SAMPLES) % 3)
+    reasons = {record.proxy: record.status for record in score(net, batch, proxies=["synflow", "epsilon"])}
+    assert reasons == {
+        "synflow": "the network does not run on a single input of ones in double precision",
+        "epsilon": "the network does not run in double precision",
+    }
+
+
+def test_rows_that_are_picked_by_numbers_have_no_order() -> None:
+    """Experts take the positions that are routed to them: which unit of one sample is which of another is not said."""
+
+    def routed(net: nn.Module, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, 6)
+        order = rows.sum(1).argsort()
+        return F.relu(net.wide(rows[order]))[order.argsort()].view(x.shape)
+
+    with pytest.raises(Unscorable, match="a rectifier mixes samples and positions"):
+        registry["naswot"](made(routed))

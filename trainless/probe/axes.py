@@ -258,7 +258,8 @@ def _arranged(
         laid = [_laid(label, each, grid) for each, label in zip(found, made, strict=False)]
         return [replace(each, grid=of) for each, of in zip(found, laid, strict=True)] if len(laid) == count else found
     shapes = [each.shape for each in applied(func, torch.empty(tensor.shape, device="meta"))]
-    if axes.samples is None or len(shapes) != count:
+    chosen = any(isinstance(each, Tensor) and each is not tensor for each in tree_leaves((args, kwargs)))
+    if axes.samples is None or len(shapes) != count or chosen:  # what is picked by numbers has no order of its own
         return [Axes()] * count
     size = tensor.shape[axes.samples]
     if name_of(func) in _FOLDS and axes.samples == 0 and all(shape[:1] == (size,) for shape in shapes):

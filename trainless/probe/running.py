@@ -14,12 +14,30 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.probe.copies import together
 from trainless.probe.layers import CONVOLUTIONS, is_ours, modules, tied
 from trainless.probe.norms import leaves_buffers
 
 _CHECKPOINTED = "the network recomputes its activations in the backward pass (checkpointing): turn that off to score it"
+
+
+@contextmanager
+def at_a_point(where: str) -> Iterator[None]:
+    """Let what a network's own code refuses at another point than the batch's be a reason of the network's.
+
+    Example:
+        >>> with at_a_point("in double precision"):
+        ...     torch.zeros(2) @ torch.zeros(3)
+        Traceback (most recent call last):
+        trainless.core.errors.Unscorable: the network does not run in double precision
+    """
+    try:
+        yield
+    except (TrainlessError, Unscorable, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise Unscorable(f"the network does not run {where}") from error
 
 
 def run(net: nn.Module, weights: dict[str, Tensor], x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from trainless.probe.layers import block_names
 from trainless.probe.points import Constant, Double, Draw, Parameters
 from trainless.probe.probe import Probe
 from trainless.probe.record import trace
+from trainless.probe.running import at_a_point
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(
@@ -42,7 +43,8 @@ def epsilon(
         All outputs are equal.
     """
     constants = constants or ((1e-7, 1.0) if p.x.is_floating_point() else (1e-5, 1e-3))
-    scaled = torch.stack([_scaled(_outputs(p, constant, double)) for constant in constants])
+    with at_a_point("in double precision" if double else "with constant weights"):
+        scaled = torch.stack([_scaled(_outputs(p, constant, double)) for constant in constants])
     if drop_zeros:
         scaled[scaled == 0] = torch.nan
     difference, level = (scaled[0] - scaled[1]).abs().nanmean(), scaled.nanmean()

@@ -12,6 +12,7 @@ from trainless.probe.points import Magnitude, Ones
 from trainless.probe.probe import Probe
 from trainless.probe.quantities import gradient, weight_names
 from trainless.probe.record import ForwardPass, record, trace
+from trainless.probe.running import at_a_point
 from trainless.probe.scales import RANGE, Scales
 from trainless.proxies.proxy import Paper, proxy
 
@@ -45,7 +46,9 @@ def synflow(p: Probe, norm: Norm = "off", kept_norms: tuple[str, ...] = ()) -> f
         No path from input to output (the logarithm of zero), or token inputs.
     """
     q = p.once(weights=Magnitude(), x=Ones(), norm=norm, kept_norms=kept_norms)
-    total, exponent = _flow(q, trace(q)), 0
+    with at_a_point("on a single input of ones in double precision"):
+        t = trace(q)
+    total, exponent = _flow(q, t), 0
     if not 0 < total < math.inf:
         total, exponent = scaled_flow(q)
     if total == 0:
