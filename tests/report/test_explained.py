@@ -67,6 +67,7 @@ def test_similar_cases_have_their_names() -> None:
     assert why({**shown, "cases_heat": np.full((1, 30), np.nan)}, 0, ["well", "ill"], 1) == []  # there was no time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["signal", "volume", "value"])
 def test_every_kind_of_data_is_explained(kind: str, tmp_path: Path) -> None:
     task, predictor = KINDS[kind](), load_predictor(run(kind))
@@ -83,6 +84,7 @@ def test_every_kind_of_data_is_explained(kind: str, tmp_path: Path) -> None:
     assert not tips((tmp_path / "explanations.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_names_in_explanations_do_no_harm(tmp_path: Path) -> None:
     task, predictor = KINDS["image"](), load_predictor(run("image"))
     x = np.asarray(task.part("test").x[np.arange(3)])

@@ -133,6 +133,7 @@ def test_transformers_offline(tmp_path: Path) -> None:
         tl.networks("hf:bert@weights")
 
 
+@pytest.mark.slow
 def test_monai() -> None:
     needed("monai")
     task = tl.Task.noise((1, 32, 32, 32), 3)

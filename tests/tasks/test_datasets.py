@@ -65,6 +65,7 @@ def test_cinc2017_windows_are_the_records_own_samples(data_dir: Path) -> None:
     np.testing.assert_array_equal(part.x[:2][:, 0], np.stack([raw["signal"][start + k :][:1000] for k in (0, 500)]))
 
 
+@pytest.mark.slow
 def test_cinc2017_answers_by_recording(data_dir: Path) -> None:
     made = task("cinc2017")
     assert (made.input_shape, made.target.names) == ((1, 4500), ("N", "A", "O", "~"))

@@ -82,6 +82,7 @@ def test_groups_in_two_parts() -> None:
     assert found.groups == {"train": 70, "valid": 15, "test": 15}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ecg-sim", "nodule-sim", "digits", "tiny-text"])
 def test_every_kind_of_data_can_be_looked_at(name: str) -> None:
     made = task(name)
