@@ -16,8 +16,8 @@ from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.learn.checkpoint import Epoch
-from trainless.learn.loop import Trained, train
+from trainless.learn.checkpoint import Epoch, Trained
+from trainless.learn.loop import train
 from trainless.learn.members import (
     Member,
     build,

@@ -39,8 +39,8 @@ class Target:
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """One loss per sample.
 
-        ``outputs`` are ``(N, outputs)``, for tokens ``(N, T, outputs)``; ``y`` are class indices ``(N,)``, values
-        ``(N,)`` or ``(N, outputs)``, or next tokens ``(N, T)``.
+        ``outputs`` are ``(N, outputs)``, for tokens ``(N, T, outputs)``; ``y`` are class indices ``(N,)`` or shares of
+        classes ``(N, classes)``, values ``(N,)`` or ``(N, outputs)``, or next tokens ``(N, T)``.
         """
         self.require(outputs)
         if self.kind == "regression":
@@ -48,6 +48,7 @@ class Target:
         if self.kind == "tokens":
             return F.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none").view(y.shape).mean(1)
         if outputs.shape[1] == 1:
+            y = y[:, 1] if y.ndim == 2 else y
             return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs.dtype), reduction="none")
         return F.cross_entropy(outputs, y, reduction="none")
 

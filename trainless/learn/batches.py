@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -9,16 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainless.core.errors import InputError
 from trainless.core.seeds import generator
+from trainless.core.target import Target
 from trainless.core.task import PartName, Rows, Task
 from trainless.core.types import Index
 from trainless.learn.recipe import Augmentation
 
 HELD_BYTES = 2**31  # inputs up to this size are kept whole on the device
-EPOCH = 2**20  # samples of an epoch at most: larger sets are drawn from, anew in every epoch
 WARM = 3  # steps before recording, so that optimiser state and workspaces are there
 Step = Callable[[Tensor, Tensor], Tensor]
 
@@ -41,27 +43,56 @@ def class_weights(task: Task, how: str, device: torch.device) -> Tensor | None:
     return torch.as_tensor(weights, dtype=torch.float32, device=device)
 
 
-def weighted_mean(losses: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-    """Σ w_y ℓ / Σ w_y over a batch; the plain mean without weights."""
-    if weights is None:
-        return losses.mean()
-    own = weights[y]
-    return (losses * own).sum() / own.sum().clamp_min(torch.finfo(own.dtype).tiny)
+def shares_of(y: Tensor, classes: int, weights: Tensor | None) -> Tensor:
+    """Class indices as rows ``(N, classes)`` with the class's weight, or 1, at its place.
+
+    Example:
+        >>> shares_of(torch.tensor([0, 1]), 2, torch.tensor([0.5, 2.0])).tolist()
+        [[0.5, 0.0], [0.0, 2.0]]
+    """
+    rows = F.one_hot(y, classes).float()
+    return rows if weights is None else rows * weights
+
+
+def mixed(x: Tensor, y: Tensor, alpha: float, source: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Every sample with another one of the batch mixed in, and their targets alike (mixup; Zhang et al. 2018).
+
+    The share of the first is drawn from Beta(α, α) for each pair and is at least one half.
+    """
+    gamma = torch._standard_gamma(torch.full((2, len(x)), alpha, device=x.device), generator=source)
+    share = gamma[0] / gamma.sum(0).clamp_min(torch.finfo(gamma.dtype).tiny)
+    share = torch.maximum(share, 1 - share)
+    order = torch.randperm(len(x), generator=source, device=x.device)
+    own, theirs = share.view(-1, *[1] * (x.ndim - 1)), share.view(-1, *[1] * (y.ndim - 1))
+    return own * x + (1 - own) * x[order], theirs * y + (1 - theirs) * y[order]
+
+
+def smoothed_loss(target: Target, answers: Tensor, shares: Tensor, smoothing: float) -> Tensor:
+    """Σ w ℓ / Σ w over a batch, where a row of shares has the weight w as its sum; labels are smoothed after that."""
+    own = shares.sum(1)
+    tiny = torch.finfo(own.dtype).tiny
+    label = (1 - smoothing) * shares / own.clamp_min(tiny)[:, None] + smoothing / shares.shape[1]
+    return (target.losses(answers, label) * own).sum() / own.sum().clamp_min(tiny)
 
 
 def augment(x: Tensor, how: Augmentation, source: torch.Generator) -> Tensor:
     """A changed copy of a batch ``(N, C, *spatial)``; every sample is changed on its own.
 
     Along each axis sample n reads position ``±i + s_n``; what lies outside is zero, the mean of normalised data.
-    Vectors ``(N, C)`` and tokens come back as they are. The generator is on the batch's device.
+    Lengths and angles change by linear interpolation about the centre. Vectors ``(N, C)`` and tokens come back as they
+    are. The generator is on the batch's device.
     """
     if x.ndim < 3 or not x.is_floating_point():
         return x
     for axis in range(2, x.ndim):
-        flips = how.flip == "all" or (how.flip == "last" and axis == x.ndim - 1)
+        flips = axis - 2 in how.flip
         reach = round(how.shift * x.shape[axis])
         if flips or reach:
             x = _moved(x, axis, flips, reach, source)
+    if how.zoom or (how.rotate and x.ndim > 3):
+        x = _turned(x, how, source)
+    if how.mask:
+        x = _masked(x, how.mask, source)
     if how.scale:
         factor = torch.rand(len(x), *[1] * (x.ndim - 1), generator=source, device=x.device)
         x = x * (1 + how.scale * (2 * factor - 1))
@@ -84,6 +115,38 @@ def _moved(x: Tensor, axis: int, flips: bool, reach: int, source: torch.Generato
     if not reach:
         return moved
     return moved * ((place >= 0) & (place < length)).view(shape)
+
+
+def _turned(x: Tensor, how: Augmentation, source: torch.Generator) -> Tensor:
+    """Zoom along every axis and turn in the plane of the last two."""
+    n, dims = len(x), x.ndim - 2
+    signal = x[:, :, None] if dims == 1 else x  # a signal is an image of one row
+    axes = signal.ndim - 2
+    matrix = torch.eye(axes, axes + 1, device=x.device).repeat(n, 1, 1)  # acts on (x, y, z): the last axis first
+    for axis in range(dims):
+        factor = 1 + how.zoom * (2 * torch.rand(n, generator=source, device=x.device) - 1)
+        matrix[:, axis, axis] = 1 / factor
+    if dims > 1 and how.rotate:
+        angle = math.radians(how.rotate) * (2 * torch.rand(n, generator=source, device=x.device) - 1)
+        cos, sin = angle.cos(), angle.sin()
+        across = x.shape[-2] / x.shape[-1]  # coordinates run from −1 to 1 along either axis
+        turn = torch.stack([torch.stack([cos, -sin * across], -1), torch.stack([sin / across, cos], -1)], 1)
+        matrix[:, :2, :2] = turn @ matrix[:, :2, :2]
+    grid = F.affine_grid(matrix, list(signal.shape), align_corners=False)
+    return F.grid_sample(signal, grid, align_corners=False).view(x.shape)
+
+
+def _masked(x: Tensor, share: float, source: torch.Generator) -> Tensor:
+    """Zero a block of each sample, along each axis as long as a random number up to the share of it."""
+    inside = torch.ones((len(x), *[1] * (x.ndim - 1)), dtype=torch.bool, device=x.device)
+    for axis in range(2, x.ndim):
+        length = x.shape[axis]
+        size = share * length * torch.rand(len(x), 1, generator=source, device=x.device)
+        start = (length - size) * torch.rand(len(x), 1, generator=source, device=x.device)
+        place = torch.arange(length, device=x.device).expand(len(x), length)
+        within = (place >= start) & (place < start + size)
+        inside = inside & within.view([len(x), *(length if dim == axis else 1 for dim in range(1, x.ndim))])
+    return x.masked_fill(inside, 0.0)
 
 
 class Feed:
@@ -128,10 +191,10 @@ class Feed:
         return (x.pin_memory(), y.pin_memory()) if self.device.type == "cuda" else (x, y)
 
 
-def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
+def shuffled(n: int, batch: int, seed: int, epoch: int, most: int = 2**20) -> list[Index]:
     """The batches of one epoch: a permutation that depends on seed and epoch alone; no batch of one sample.
 
-    Batch norm cannot normalise a single sample, so a last one is joined to the batch before. Of more than ``EPOCH``
+    Batch norm cannot normalise a single sample, so a last one is joined to the batch before. Of more than ``most``
     samples an epoch sees that many, so that it takes minutes whatever the size of the data.
 
     Example:
@@ -140,7 +203,7 @@ def shuffled(n: int, batch: int, seed: int, epoch: int) -> list[Index]:
     """
     if n < 2:
         raise InputError(f"{n} training samples were given; expected at least 2: add samples")
-    order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()[:EPOCH]
+    order = torch.randperm(n, generator=generator(seed, f"order/{epoch}")).numpy()[:most]
     chunks = np.split(order, range(batch, len(order), batch))
     if len(chunks) > 1 and len(chunks[-1]) < 2:
         return [*chunks[:-2], np.concatenate(chunks[-2:])]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,30 +31,70 @@ class Epoch:
     seconds: float
 
 
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network, its history, and ``"ok"`` or why it is of no use."""
+
+    net: nn.Module
+    history: tuple[Epoch, ...]
+    status: str = "ok"
+
+    @property
+    def failed(self) -> bool:
+        return self.status != "ok"
+
+
 @dataclass(eq=False)
 class TrainingState:
-    """Everything that the rest of a training depends on."""
+    """Everything that the rest of a training depends on; ``mean`` are averaged weights, where they are ``wanted``."""
 
     net: nn.Module
     optimiser: optim.Optimizer
+    wanted: bool = False
     epoch: int = 0
     step: int = 0
     best_epoch: int = -1
     best_loss: float = math.inf
     best: dict[str, Tensor] = field(default_factory=dict)
     history: list[Epoch] = field(default_factory=list)
+    mean: dict[str, Tensor] = field(default_factory=dict)
     total: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         device = next((parameter.device for parameter in self.net.parameters()), torch.device("cpu"))
         self.total = torch.zeros((), dtype=torch.float64, device=device)
+        if self.wanted:
+            self.mean = copied(self.net.state_dict())
+
+    def follow(self, share: float) -> None:
+        """Move the averaged weights by a share towards the present ones; counts are taken over."""
+        if not self.wanted:
+            return
+        present = self.net.state_dict()
+        with torch.no_grad():
+            for name, tensor in self.mean.items():
+                if tensor.is_floating_point():
+                    tensor.lerp_(present[name], share)
+                else:
+                    tensor.copy_(present[name])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The network with its averaged weights, where there are some."""
+        if not self.wanted:
+            yield
+            return
+        present = copied(self.net.state_dict())
+        self.net.load_state_dict(self.mean)
+        yield
+        self.net.load_state_dict(present)
 
     def close(self, epoch: Epoch) -> None:
         """End an epoch: keep the weights where the validation loss is the lowest so far."""
         self.history.append(epoch)
         if epoch.valid_loss < self.best_loss:
             self.best_epoch, self.best_loss = epoch.number, epoch.valid_loss
-            self.best = {name: tensor.detach().clone() for name, tensor in self.net.state_dict().items()}
+            self.best = copied(self.mean if self.wanted else self.net.state_dict())
         self.epoch, self.step = self.epoch + 1, 0
         self.total.zero_()
 
@@ -64,6 +105,7 @@ def save_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
         **prefixed("net/", state.net.state_dict()),
         **prefixed("optimiser/", optimiser_tensors(state.optimiser)),
         **prefixed("best/", state.best),
+        **prefixed("mean/", state.mean),
         "total": state.total,
     }
     counters: Json = {name: getattr(state, name) for name in ("epoch", "step", "best_epoch")}
@@ -80,6 +122,7 @@ def load_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
     load_weights(state.net, under("net/", tensors), str(path))
     restore_optimiser(state.optimiser, under("optimiser/", tensors))
     state.best = {name: tensor.to(state.total.device) for name, tensor in under("best/", tensors).items()}
+    state.mean = {name: tensor.to(state.total.device) for name, tensor in under("mean/", tensors).items()}
     state.total.copy_(tensors["total"])
     state.epoch, state.step, state.best_epoch = counters["epoch"], counters["step"], counters["best_epoch"]
     state.best_loss = unnumber(counters["best_loss"])
@@ -87,6 +130,11 @@ def load_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
 
 
 Tensors = dict[str, Tensor]
+
+
+def copied(tensors: Mapping[str, Tensor]) -> Tensors:
+    """Copies that nothing changes."""
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Json) -> None:

@@ -8,9 +8,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn, optim
 
@@ -18,7 +18,6 @@ from trainless.core.files import to_json
 from trainless.core.seeds import seed_torch, seeded
 from trainless.core.task import Task
 from trainless.learn.batches import (
-    EPOCH,
     Feed,
     GraphedStep,
     Precision,
@@ -26,28 +25,18 @@ from trainless.learn.batches import (
     augment,
     class_weights,
     in_layout,
+    mixed,
     outputs,
     precision_for,
+    shares_of,
     shuffled,
-    weighted_mean,
+    smoothed_loss,
 )
-from trainless.learn.checkpoint import Epoch, TrainingState, load_checkpoint, save_checkpoint
+from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
 
 Report = Callable[[Epoch], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A trained network, its history, and ``"ok"`` or why it is of no use."""
-
-    net: nn.Module
-    history: tuple[Epoch, ...]
-    status: str = "ok"
-
-    @property
-    def failed(self) -> bool:
-        return self.status != "ok"
+CLASSES = ("binary", "multiclass")
 
 
 def train(
@@ -107,9 +96,12 @@ class _Loop:
         self.task, self.recipe, self.seed, self.precision = task, recipe, seed, precision
         self.train, self.valid = Feed(task, "train", precision.device), Feed(task, "valid", precision.device)
         self.weights = class_weights(task, recipe.class_weights, precision.device)
+        if self.weights is not None and not _ends_linear(net, task):
+            self.weights = None
         self.source = torch.Generator(precision.device)
-        self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0))
-        self.state = TrainingState(precision.place(net), _optimiser(net, recipe, precision.device))
+        self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0, recipe.samples))
+        self.horizon = recipe.average * self.steps * recipe.epochs
+        self.state = TrainingState(precision.place(net), _optimiser(net, recipe, precision.device), self.horizon > 0)
         self.identity = {"recipe": to_json(recipe), "seed": seed, "task": task.fingerprint}
         self.update: Step = GraphedStep(self._update) if precision.device.type == "cuda" else self._update
         self.status = "ok"
@@ -129,7 +121,7 @@ class _Loop:
     def _epoch(self) -> Iterator[None]:
         """Train from the next step to the end of the epoch."""
         state = self.state
-        chunks = shuffled(self.train.size, self.recipe.batch, self.seed, state.epoch)
+        chunks = shuffled(self.train.size, self.recipe.batch, self.seed, state.epoch, self.recipe.samples)
         state.net.train()
         for x, y in self.train.batches(chunks[state.step :]):
             self._step(x, y)
@@ -139,16 +131,28 @@ class _Loop:
     def _step(self, x: Tensor, y: Tensor) -> None:
         state = self.state
         _seed_step(self.source, self.seed, state.epoch, state.step)
-        _set_rate(state.optimiser, learning_rate(self.recipe, state.epoch + state.step / self.steps))
-        x = self.precision.arrange(augment(x, self.recipe.augmentation, self.source))
-        state.total += self.update(x, y) * len(x)
+        _set_rate(state.optimiser, learning_rate(self.recipe, self._done()))
+        x = augment(x, self.recipe.augmentation, self.source)
+        if self.task.target.kind in CLASSES:
+            y = shares_of(y, self.task.target.classes, self.weights)
+        if self.recipe.mixup and y.is_floating_point():
+            x, y = mixed(x, y, self.recipe.mixup, self.source)
+        state.total += self.update(self.precision.arrange(x), y) * len(x)
+        state.follow(1 / min(self.horizon, state.epoch * self.steps + state.step + 1) if self.horizon else 1.0)
+
+    def _done(self) -> float:
+        """The share of all steps that are behind."""
+        return (self.state.epoch + self.state.step / self.steps) / self.recipe.epochs
 
     def _update(self, x: Tensor, y: Tensor) -> Tensor:
-        state = self.state
+        state, target = self.state, self.task.target
         state.optimiser.zero_grad(set_to_none=True)
         with self.precision.autocast():
-            answers = state.net(x)
-        loss = weighted_mean(self.task.target.losses(answers.float(), y), y, self.weights)
+            answers = state.net(x).float()
+        if target.kind in CLASSES:
+            loss = smoothed_loss(target, answers, y, self.recipe.smoothing)
+        else:
+            loss = target.losses(answers, y).mean()
         loss.backward()
         if self.recipe.clip:
             nn.utils.clip_grad_norm_(state.net.parameters(), self.recipe.clip)
@@ -157,11 +161,13 @@ class _Loop:
 
     def _validate(self, seconds: float) -> None:
         state = self.state
-        train_loss = float(state.total) / min(self.train.size, EPOCH)
-        answers, y = outputs(state.net, self.valid, self.precision)
-        weights = None if self.weights is None else self.weights.cpu()
-        valid_loss = float(weighted_mean(self.task.target.losses(answers, y), y, weights))
-        rate = learning_rate(self.recipe, float(state.epoch))
+        train_loss = float(state.total) / min(self.train.size, self.recipe.samples)
+        with state.averaged():
+            answers, y = outputs(state.net, self.valid, self.precision)
+        if self.weights is not None:
+            answers = answers + prior_of(self.task, answers.shape[1])
+        valid_loss = float(self.task.target.losses(answers, y).mean())
+        rate = learning_rate(self.recipe, state.epoch / self.recipe.epochs)
         state.close(Epoch(state.epoch, rate, train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
         if not math.isfinite(train_loss):
             self.status = (
@@ -178,26 +184,82 @@ class _Loop:
         state = self.state
         if self.recipe.keep == "best" and state.best:
             state.net.load_state_dict(state.best)
+        elif self.horizon:
+            state.net.load_state_dict(state.mean)
         kept = state.best_loss if self.recipe.keep == "best" else state.history[-1].valid_loss
         if self.status == "ok" and not math.isfinite(kept):
             self.status = f"diverged: the validation loss of the kept weights is {kept}; lower lr={self.recipe.lr}"
         net = in_layout(state.net.to("cpu"), torch.contiguous_format)
+        if self.weights is not None:
+            add_to_bias(net, prior_of(self.task, _width(net)))
         return Trained(net.eval(), tuple(state.history), self.status)
 
 
-def learning_rate(recipe: Recipe, epoch: float) -> float:
-    """Linear warm-up, then half a cosine down to zero at the end of the budget; ``epoch`` counts parts of epochs."""
-    warmup = min(recipe.warmup, recipe.epochs - 1)
-    if epoch < warmup:
-        return recipe.lr * (epoch + 1) / (warmup + 1)
-    return recipe.lr * (1 + math.cos(math.pi * (epoch - warmup) / (recipe.epochs - warmup))) / 2
+def learning_rate(recipe: Recipe, done: float) -> float:
+    """Linear warm-up from a 25th, then half a cosine down to zero; ``done`` is the share of all steps.
+
+    Example:
+        >>> from trainless.learn.recipe import recipe
+        >>> [round(learning_rate(recipe("nb201", warmup=0.5), done), 3) for done in (0, 0.25, 0.5, 0.75, 1)]
+        [0.004, 0.052, 0.1, 0.05, 0.0]
+    """
+    if done < recipe.warmup:
+        return recipe.lr * (1 / 25 + 24 / 25 * done / recipe.warmup)
+    return recipe.lr * (1 + math.cos(math.pi * (done - recipe.warmup) / (1 - recipe.warmup))) / 2
+
+
+def prior_of(task: Task, outputs: int) -> Tensor:
+    """The logarithms of the classes' shares of the training part; for a single logit that of their odds.
+
+    A class without samples has half a sample. Example:
+        >>> from trainless.tasks import task
+        >>> round(float(prior_of(task("digits"), 10).exp().sum()), 6)
+        1.0
+    """
+    counts = np.bincount(np.asarray(task.part("train").y, np.int64), minlength=task.target.classes)
+    shares = torch.from_numpy(np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()).log().float()
+    return (shares[1] - shares[0])[None] if outputs == 1 else shares
+
+
+def last_linear(net: nn.Module) -> nn.Linear | None:
+    """The last linear layer, where it has a bias."""
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    return layers[-1] if layers and layers[-1].bias is not None else None
+
+
+def add_to_bias(net: nn.Module, values: Tensor) -> None:
+    """Add to the bias of the last linear layer, which is what a network answers with."""
+    layer = last_linear(net)
+    if layer is not None:
+        with torch.no_grad():
+            layer.bias += values.to(layer.bias)
+
+
+def _width(net: nn.Module) -> int:
+    layer = last_linear(net)
+    return 0 if layer is None else layer.out_features
+
+
+def _ends_linear(net: nn.Module, task: Task) -> bool:
+    """Whether a network's answers move by what is added to its last linear layer's bias; classes weigh alike if not."""
+    if _width(net) not in (task.target.outputs, 1):
+        return False
+    moved, values = copy.deepcopy(net).eval(), torch.arange(1.0, _width(net) + 1)
+    x, _ = task.tensors("train", slice(0, 2))
+    with torch.inference_mode():
+        before = moved(x)
+        add_to_bias(moved, values)
+        return torch.allclose(moved(x), before + values, rtol=1e-4, atol=1e-4)
 
 
 def _optimiser(net: nn.Module, recipe: Recipe, device: torch.device) -> optim.Optimizer:
     fused = device.type == "cuda"
     rate = torch.tensor(recipe.lr, device=device) if fused else recipe.lr
-    weights, momentum, decay = net.parameters(), recipe.momentum, recipe.weight_decay
-    if recipe.optimiser == "adam":
+    momentum, decay = recipe.momentum, recipe.weight_decay
+    kernels = [weight for weight in net.parameters() if weight.ndim > 1 or recipe.decayed == "all"]
+    others = [weight for weight in net.parameters() if weight.ndim <= 1 and recipe.decayed == "weights"]
+    weights = [{"params": kernels}, *([{"params": others, "weight_decay": 0.0}] if others else [])]
+    if recipe.optimiser == "adamw":
         return optim.AdamW(weights, rate, (momentum, 0.999), weight_decay=decay, fused=fused, capturable=fused)
     nesterov = recipe.nesterov and momentum > 0
     return optim.SGD(weights, rate, momentum, weight_decay=decay, nesterov=nesterov, fused=fused)

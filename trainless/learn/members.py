@@ -19,8 +19,8 @@ from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
-from trainless.learn.checkpoint import Epoch, load_weights, read_tensors, write_tensors
-from trainless.learn.loop import Report, Trained, train
+from trainless.learn.checkpoint import Epoch, Trained, load_weights, read_tensors, write_tensors
+from trainless.learn.loop import Report, train
 from trainless.learn.recipe import Recipe
 from trainless.spaces import registry, space
 from trainless.spaces.protocol import Space, require_arch

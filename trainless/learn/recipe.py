@@ -16,64 +16,89 @@ class Augmentation:
     """Random changes of the training inputs; zero means none of that kind. Vectors and tokens are never changed.
 
     Args:
-        flip: ``"last"`` mirrors along the last axis with probability 1/2, ``"all"`` along each axis.
+        flip: The axes that are mirrored with probability 1/2 each, counted from the first spatial one: ``(1,)`` mirrors
+            images left to right.
         shift: The largest shift along each axis as a share of its length, filled with zeros (the channel mean).
+        zoom: Lengths are multiplied by 1 ± this; a signal's time by as much.
+        rotate: The largest angle in degrees, in the plane of the last two axes of images and volumes.
         scale: Amplitudes are multiplied by 1 ± this.
         noise: Deviation of added Gaussian noise, in deviations of the training data.
+        mask: The largest share of each axis that a zeroed block spans.
     """
 
-    flip: Literal["none", "last", "all"] = "none"
+    flip: tuple[int, ...] = ()
     shift: float = 0.0
+    zoom: float = 0.0
+    rotate: float = 0.0
     scale: float = 0.0
     noise: float = 0.0
+    mask: float = 0.0
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Optimiser, schedule, regularisation and when to stop.
 
-    The learning rate rises linearly over ``warmup`` epochs and then follows half a cosine to zero, step by step.
+    The learning rate rises linearly over the ``warmup`` and then follows half a cosine to zero, step by step: a
+    schedule fits however long a training is planned to be.
 
     Args:
         name: What it is called.
         summary: What it is for, in one line.
-        optimiser: ``"sgd"`` or ``"adam"`` (with decoupled weight decay).
+        optimiser: ``"sgd"``, ``"adamw"``, or ``"ridge"``: no steps at all, but the last linear layer in closed form
+            (:mod:`trainless.learn.ridge`).
         lr: The highest learning rate.
         momentum: Of SGD; Adam's first beta.
         nesterov: Whether SGD looks ahead.
-        weight_decay: On all parameters.
-        epochs: The budget; one sees a million samples (``batches.EPOCH``) at most.
+        weight_decay: On all parameters, or on ``decayed`` ones; decoupled with AdamW.
+        decayed: ``"all"`` parameters, or ``"weights"``: kernels and matrices, but neither biases nor norms' gains.
+        epochs: The budget.
+        samples: Samples of an epoch at most; of larger sets an epoch draws as many anew.
         batch: Samples per step.
-        warmup: Epochs of linear warm-up.
+        warmup: The share of the training with a rising learning rate.
         keep: ``"best"`` ends with the weights of the lowest validation loss, ``"last"`` with the last ones.
         patience: Epochs without a lower validation loss after which training stops; 0 never stops early.
-        class_weights: ``"balanced"`` weighs every class by N / (K · n_k), so that rare ones count as much: the network
-            answers as if all were equally frequent, and does not pass over a rare disease. Papers' recipes have none.
+        class_weights: ``"balanced"`` weighs every class by N / (K · n_k), so that rare ones teach as much; the prior
+            n_k / N is put back into the last layer's bias at the end, so that probabilities are those of the training
+            data. Papers' recipes have none.
+        smoothing: The share of a label that is spread over all classes.
+        mixup: The parameter of the Beta distribution by which pairs of samples are mixed; 0 for none.
+        average: The weights at the end are an exponential mean over this share of all steps; 0 for the last ones.
         clip: The largest gradient norm; 0 for any.
         augmentation: Random changes of the inputs.
     """
 
     name: str
     summary: str = ""
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimiser: Literal["sgd", "adamw", "ridge"] = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
+    decayed: Literal["all", "weights"] = "all"
     epochs: int = 200
+    samples: int = 2**20
     batch: int = 256
-    warmup: int = 0
+    warmup: float = 0.0
     keep: Literal["best", "last"] = "last"
     patience: int = 0
     class_weights: Literal["none", "balanced"] = "none"
+    smoothing: float = 0.0
+    mixup: float = 0.0
+    average: float = 0.0
     clip: float = 0.0
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch", 2), ("warmup", 0), ("patience", 0)):
+        for name, least in (("epochs", 1), ("samples", 2), ("batch", 2), ("patience", 0), ("mixup", 0)):
             if getattr(self, name) < least:
                 raise InputError(
                     f"recipe {self.name}: {name}={getattr(self, name)} was given; expected {least} or more"
+                )
+        for name in ("warmup", "smoothing", "average"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(
+                    f"recipe {self.name}: {name}={getattr(self, name)} was given; expected a share from 0 to below 1"
                 )
         if not self.lr > 0:
             raise InputError(f"recipe {self.name}: lr={self.lr} was given; expected a positive number")
@@ -86,19 +111,22 @@ registry: Registry[Recipe] = Registry("recipe", "recipes")
 for _recipe in (
     Recipe(
         "default",
-        "unknown data: SGD, short warm-up, early stopping, rare classes weigh as much as frequent ones, small shifts",
-        lr=0.05,
+        "unknown data: AdamW, one cycle, rare classes teach as much as frequent ones, light augmentation",
+        optimiser="adamw",
+        lr=0.003,
+        weight_decay=0.05,
+        decayed="weights",
         epochs=60,
-        batch=64,
-        warmup=2,
-        keep="best",
-        patience=12,
+        batch=32,
+        warmup=0.3,
         class_weights="balanced",
+        smoothing=0.05,
         clip=5.0,
-        augmentation=Augmentation(shift=0.06, scale=0.1, noise=0.02),
+        augmentation=Augmentation(shift=0.08, scale=0.1, noise=0.02),
     ),
+    Recipe("ridge", "fixed features: the last layer in closed form", optimiser="ridge", epochs=1),
     Recipe(
-        "nb201", "NAS-Bench-201's own: 200 epochs, flips and crops", augmentation=Augmentation(flip="last", shift=0.125)
+        "nb201", "NAS-Bench-201's own: 200 epochs, flips and crops", augmentation=Augmentation(flip=(1,), shift=0.125)
     ),
     Recipe(
         "teacup-ecg2017",
@@ -117,7 +145,7 @@ for _recipe in (
         momentum=0.99,
         weight_decay=0.001,
         batch=64,
-        augmentation=Augmentation(flip="last", shift=0.125),
+        augmentation=Augmentation(flip=(1,), shift=0.125),
     ),
     Recipe(
         "teacup-nodulemnist3d",
@@ -125,7 +153,7 @@ for _recipe in (
         weight_decay=0.005,
         epochs=100,
         batch=64,
-        augmentation=Augmentation(flip="all"),
+        augmentation=Augmentation(flip=(0, 1, 2)),
     ),
 ):
     registry.add(_recipe.name, _recipe)
