@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -398,3 +399,17 @@ def test_turning_by_right_angles_and_zooming() -> None:
     near = augment(ramp, Augmentation(zoom=0.5), source)[0, 0, 3:6]
     assert torch.allclose(near - near[1], (near[2] - near[1]) * torch.tensor([-1.0, 0.0, 1.0]), atol=1e-5)
     assert 0.6 < float(near[2] - near[1]) < 2.1
+
+
+def test_a_schedule_fits_its_deadline(digits: Task) -> None:
+    """Epochs without end are planned; it ends in time, with a learning rate that came down to almost nothing."""
+    task = small(digits)
+    start = time.time()
+    trained = train(tiny_net(task), task, replace(QUICK, epochs=100_000), deadline=start + 3.0)
+    assert 2.0 < time.time() - start < 4.5
+    rates = [epoch.lr for epoch in trained.history]
+    assert trained.status == "ok"
+    assert max(rates) > 0.08
+    assert rates[-1] < 0.02
+    assert len(train(tiny_net(task), task, QUICK, deadline=start + 1000).history) == QUICK.epochs
+    assert len(train(tiny_net(task), task, replace(QUICK, epochs=50), deadline=start).history) == 1

@@ -1,10 +1,10 @@
-"""A time budget: pilot steps measure this machine's pace, and the numbers of everything follow from it.
+"""A time budget: what a pilot measures on this machine, and how many searches, members and seconds follow from it.
 
-The pilot scores a few random architectures and, where there is one, the whole supernet, and trains a few batches. Of
-the budget ``SEARCH`` goes to the searches and the rest, less a reserve, to training. The networks are the widest whose
-training at the preset's numbers fits; where not even the thinnest does, there are fewer evaluations, members and
-epochs. After the searches the architectures that were found are timed too, and members and epochs are planned from the
-time that is left. A plan is written down once and kept: a resumed run does what was planned.
+Of the budget ``SEARCH`` goes to the searches and ``RESERVE`` to joining, judging and the report; the rest is training, in
+rounds of as many members as there are workers, all rounds equally long. The plain network is the widest of a ladder of
+which ``LEAST_MEMBERS`` can be trained well, that is for ``GOOD_STEPS`` steps and ``GOOD_EPOCHS`` epochs; what is left over
+goes to further members. A member fits its own schedule to its round (see :func:`trainless.learn.loop.train`), so that a
+machine which slows down trains shorter and still ends in time. A plan is written down once and kept.
 """
 
 from __future__ import annotations
@@ -17,78 +17,37 @@ from functools import partial
 
 import numpy as np
 
-from trainless.core.arch import Arch, Candidate, Proposal, whole
+from trainless.core.arch import Arch, Candidate, Proposal
 from trainless.core.errors import InputError
 from trainless.core.seeds import one_thread
 from trainless.core.task import Part, Task
-from trainless.designs.settings import DesignSettings
 from trainless.execution.executor import perform
-from trainless.learn.batches import EPOCH
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
 from trainless.scoring.measures import Measure
 from trainless.spaces.moves import sample
-from trainless.spaces.protocol import Space, Supernet
+from trainless.spaces.protocol import Space
 
-SEARCH, RESERVE, PILOT = 0.3, 0.08, 0.03  # shares of a time budget
-TOO_LONG = 1.15  # of a budget that the least may take
-LEAST_STEPS = 100  # of a training, where the preset's epochs have as many
+SEARCH, RESERVE, PILOT = 0.12, 0.06, 0.03  # shares of a time budget
+LEAST_RESERVE = 6.0  # seconds to join, judge and report
+GOOD_STEPS, GOOD_EPOCHS = 400, 10  # of a training that is worth its time
+FULL = 4.0  # times as long, beyond which a training is not continued
+LEAST_MEMBERS = 4  # for which the width of the networks is chosen
+LEAST_SECONDS = 2.0  # of a member
 BATCHES = 4  # trained to time a step
-SAMPLED = 3  # architectures that are timed
-LEAST_EPOCHS, LEAST_EVALUATIONS, LEAST_MEMBERS = 5, 10, 3
+SAMPLED = 3  # architectures that are scored to time them
+LEAST_EVALUATIONS = 10
 CROWDED = 1.15  # how much slower a step is where several processes share the memory
-REGIONS = 0.6  # of the whole supernet's time that a region takes in the mean of a pruning
 START = 4.0  # seconds that worker processes take to start
 
 
 @dataclass(frozen=True)
-class StepSeconds:
-    """Seconds on one thread here: to score an arch, for a whole pruning (0 for none), to train an arch for an epoch."""
+class Numbers:
+    """The amounts of a run: evaluations of each search, members, and the seconds of each round of training."""
 
-    score: float
-    pruning: float
-    epoch: float
-
-
-def prunings(space: Space, *, number: int = 1, first: Sequence[str] = ()) -> int:
-    """The number of regions that a search by pruning looks at, whatever it finds.
-
-    Each decision loses so many options in a round; the ``first`` ones are closed before.
-
-    Example:
-        >>> from trainless.spaces.nb201 import NasBench201
-        >>> prunings(NasBench201()), prunings(NasBench201(), first=("none",))
-        (88, 57)
-    """
-    sizes = [max(1, len(set(decision.options) - set(first))) for decision in space.decisions]
-    total = 0
-    while any(size > 1 for size in sizes):
-        total += 1 + sum(size for size in sizes if size > 1)
-        sizes = [max(1, size - number) for size in sizes]
-    return total
-
-
-def pace_of(
-    space: Space,
-    measure: Measure,
-    task: Task,
-    recipe: Recipe,
-    settings: DesignSettings,
-    seconds: float,
-    *,
-    prune: bool = True,
-) -> StepSeconds:
-    """Measure the pace on a few random architectures of a space, on fewer where they are slow for the budget.
-
-    The task is the data as training sees them; to ``prune`` times a pruning too.
-    """
-    random = np.random.default_rng(settings.seed)
-    archs = [sample(space, random) for _ in range(SAMPLED)]
-    scores = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], PILOT * seconds)
-    score, pruning = float(np.mean(scores[1:] or scores)), 0.0
-    if prune and isinstance(space, Supernet) and prunings(space) * score <= SEARCH * seconds * settings.workers:
-        pruning = REGIONS * prunings(space) * _seconds(measure, whole(space.decisions))
-    return StepSeconds(score, pruning, epoch_seconds(space, archs, task, recipe, settings.device, PILOT * seconds))
+    evaluations: int
+    members: int
+    round: float
 
 
 def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[float]:
@@ -101,25 +60,12 @@ def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[
     return found
 
 
-def epoch_seconds(
-    space: Space, archs: Sequence[Arch], task: Task, recipe: Recipe, device: str, most: float = math.inf
-) -> float:
-    """Mean seconds of an epoch, from the second pass over a few batches with each arch; within ``most`` seconds."""
-    part, valid = task.part("train"), task.part("valid")
-    steps = math.ceil(len(part) / recipe.batch)
-    cut = slice(0, min(steps, BATCHES) * recipe.batch)
-    few = Part(part.x[cut], part.y[cut])
-    small = replace(task, train=few, valid=Part(valid.x[:2], valid.y[:2]), fingerprint="pilot")
-    once = replace(recipe, epochs=2, patience=0, warmup=0, class_weights="none")
-
-    def timed(arch: Arch) -> float:
-        return train(space.build(arch, task), small, once, device=device).history[-1].seconds
-
-    with one_thread():
-        took = _repeated([partial(timed, arch) for arch in archs], most)
-    seen = min(len(part), EPOCH)
-    checked = 1 + len(valid) / (3 * seen)  # validation is a forward pass, a third of a step
-    return float(np.mean(took)) * seen / len(few) * checked
+def score_seconds(space: Space, measure: Measure, seed: int, most: float) -> float:
+    """Mean seconds to score an arch, from a few random ones, the first of them twice; in about ``most`` seconds."""
+    random = np.random.default_rng(seed)
+    archs = [sample(space, random) for _ in range(SAMPLED)]
+    took = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], most)
+    return float(np.mean(took[1:] or took))
 
 
 def _seconds(measure: Measure, candidate: Candidate) -> float:
@@ -128,121 +74,72 @@ def _seconds(measure: Measure, candidate: Candidate) -> float:
     return time.perf_counter() - start
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The amounts of a run, and the seconds that they are expected to take."""
-
-    evaluations: int
-    prune: bool
-    members: int
-    baseline: int
-    epochs: int
-    search_seconds: float
-    train_seconds: float
-
-
-def search_numbers(
-    pace: StepSeconds, seconds: float, searches: int, evaluations: int, workers: int
-) -> tuple[int, bool, float]:
-    """Evaluations of each learning search, whether to prune too (in half the time at most), and the seconds of it all.
-
-    Example:
-        >>> search_numbers(StepSeconds(0.1, 10.0, 1.0), 60.0, 1, 500, 1)
-        (250, True, 60.0)
-    """
-    slower = CROWDED if workers > 1 else 1.0
-    starts = START if workers > 1 else 0.0
-    score, pruning = slower * pace.score / workers, slower * pace.pruning / workers + starts * (pace.pruning > 0)
-    least = searches * 2 * (LEAST_EVALUATIONS * score + starts)
-    prune = 0 < searches * pruning <= max(0.0, min(seconds / 2, seconds - least))
-    left = seconds - prune * searches * pruning - 2 * searches * starts
-    number = math.floor(left / (2 * searches * score) + 1e-9)
-    number = min(evaluations, max(LEAST_EVALUATIONS, number // 10 * 10))
-    return number, prune, searches * (2 * (number * score + starts) + prune * pruning)
+def epoch_seconds(space: Space, arch: Arch, task: Task, recipe: Recipe, device: str) -> float:
+    """Seconds of an epoch on one thread, from the second pass over a few batches."""
+    part, valid = task.part("train"), task.part("valid")
+    cut = slice(0, min(len(part), BATCHES * recipe.batch))
+    small = replace(
+        task,
+        train=Part(part.x[cut], part.y[cut]),
+        valid=Part(valid.x[:2], valid.y[:2]),
+        fingerprint="pilot",
+    )
+    once = replace(recipe, epochs=2, class_weights="none")
+    with one_thread():
+        took = train(space.build(arch, task), small, once, device=device).history[-1].seconds
+    seen = min(len(part), recipe.samples)
+    checked = 1 + len(valid) / (3 * seen)  # validation is a forward pass, a third of a step
+    return took * seen / len(small.part("train")) * checked
 
 
-def training_numbers(
-    epoch: float,
-    seconds: float,
-    members: int,
-    baseline: int,
-    epochs: int,
-    workers: int,
-    least_epochs: int = LEAST_EPOCHS,
-) -> tuple[int, int, int, float]:
-    """Members, members of the baseline, epochs, and the seconds of it all.
-
-    Where the preset's numbers, which are given, do not fit, members and epochs shrink alike: with room for B epochs in
-    all, √(B·M/E) of M members are trained for B over as many epochs, three members at least where that is possible at
-    all; the baseline shrinks as the members do.
+def good_epochs(samples: int, batch: int) -> int:
+    """The epochs of a training that is worth its time.
 
     Example:
-        >>> training_numbers(1.0, 1000.0, 5, 0, 60, 1), training_numbers(1.0, 100.0, 5, 0, 60, 1)
-        ((5, 0, 60, 300.0), (3, 0, 33, 99.0))
+        >>> good_epochs(546, 32), good_epochs(5000, 32), good_epochs(30, 8)
+        (23, 10, 100)
     """
-    slower = CROWDED * epoch if workers > 1 else epoch
-    room = seconds - (START if workers > 1 else 0.0)
-
-    def rounds(count: int) -> int:
-        return math.ceil(count / workers)
-
-    if rounds(members + baseline) * epochs * slower <= room:
-        return members, baseline, epochs, rounds(members + baseline) * epochs * slower
-    share = 1 + baseline / members
-    affordable = max(1.0, room * workers / slower)
-    least = LEAST_MEMBERS if affordable >= LEAST_MEMBERS * least_epochs else 1
-    few = min(members, max(least, round(math.sqrt(affordable / share * members / epochs))))
-    fewer = round(baseline * few / members) if few > least else 0
-    turns = rounds(few + fewer)
-    number = min(epochs, max(least_epochs, math.floor(room / (turns * slower))))
-    return few, fewer, number, turns * number * slower
+    return max(GOOD_EPOCHS, math.ceil(GOOD_STEPS / math.ceil(samples / batch)))
 
 
-def plan_within(
-    seconds: float,
-    ladder: Sequence[Space],
-    measured: Callable[[Space], StepSeconds],
-    settings: DesignSettings,
-    epochs: int,
-    least_epochs: int = LEAST_EPOCHS,
-    gone: float = 0.0,
-) -> tuple[Space, StepSeconds, Numbers]:
-    """The widest space at which everything that is wanted fits, or the thinnest with less of it.
+def evaluations_within(seconds: float, score: float, searches: int, most: int, workers: int) -> int:
+    """Evaluations of each search that fit, in whole tens, ten at least.
 
-    The ladder has the thinnest space first; ``gone`` is what went by of the budget before. Where not even the least
-    fits, that is an InputError.
+    Example:
+        >>> evaluations_within(36.0, 0.5, 1, 500, 2), evaluations_within(1.0, 0.5, 1, 500, 1)
+        (110, 10)
     """
-    members, baseline, workers = settings.members, settings.baseline, settings.workers
-    start = time.monotonic()
-    chosen: tuple[Space, StepSeconds, Numbers] | None = None
-    for space in ladder:
-        pace = measured(space)
-        left = seconds * (1 - RESERVE) - (time.monotonic() - start)
-        number, prune, search = search_numbers(pace, SEARCH * left, settings.searches, settings.evaluations, workers)
-        few, fewer, rounds, training = training_numbers(
-            pace.epoch, left - search, members, baseline, epochs, workers, least_epochs
-        )
-        numbers = Numbers(number, prune, few, fewer, rounds, search, training)
-        whole_wish = (few, fewer, rounds) == (members, baseline, epochs)
-        if chosen is None or whole_wish:
-            chosen = space, pace, numbers
-        if not whole_wish or time.monotonic() - start > 0.05 * seconds:
-            break
-    if chosen is None:
-        raise ValueError("a ladder has at least one space")
-    numbers, pilot = chosen[2], time.monotonic() - start
-    least = pilot + numbers.search_seconds + numbers.train_seconds
-    if least > TOO_LONG * seconds:
-        start_up = f", {gone:.0f} s of them to start" if gone >= 1 else ""
+    slower, starts = (CROWDED, START) if workers > 1 else (1.0, 0.0)
+    number = math.floor((seconds / searches - starts) * workers / (slower * score) + 1e-9)
+    return min(most, max(LEAST_EVALUATIONS, number // 10 * 10))
+
+
+def members_within(seconds: float, good: float, most: int, workers: int) -> tuple[int, float]:
+    """Members, in whole rounds, that can be trained for ``good`` seconds each, and the seconds of a round.
+
+    There is one round at least, however short, and a round is no longer than ``FULL`` times what is good.
+
+    Example:
+        >>> members_within(240.0, 75.0, 8, 2)
+        (6, 80.0)
+        >>> members_within(240.0, 500.0, 8, 2), members_within(240.0, 1.0, 8, 2)
+        ((2, 240.0), (8, 4.0))
+    """
+    slower = CROWDED * good if workers > 1 else good
+    rounds = min(math.ceil(most / workers), max(1, math.floor(seconds / slower)))
+    return min(most, rounds * workers), min(seconds / rounds, FULL * slower)
+
+
+def training_seconds(budget: float, spent: float) -> float:
+    """What is left of a budget for training."""
+    return budget - max(LEAST_RESERVE, RESERVE * budget) - spent
+
+
+def require_time(budget: float, spent: float, one: float) -> None:
+    """Raise InputError where not even one member fits into what is left."""
+    left = training_seconds(budget, spent)
+    if left < LEAST_SECONDS + one:
+        least = math.ceil((budget - left + LEAST_SECONDS + one) * 1.1)
         raise InputError(
-            f"a time budget of {seconds + gone:g} s was given, and the least takes about {gone + least:.0f} s here"
-            f"{start_up}: give --time {math.ceil((gone + least) / 54)}m, thinner networks with --space-args, or"
-            " smaller inputs"
+            f"a time budget of {budget:g} s was given, and the least takes about {least} s here: give --time {least}s"
         )
-    return chosen
-
-
-def least_epochs(task: Task, recipe: Recipe) -> int:
-    """The fewest epochs of a plan: five, or as few as make a hundred steps on large data."""
-    steps = math.ceil(len(task.part("train")) / recipe.batch)
-    return max(1, min(LEAST_EPOCHS, recipe.epochs, math.ceil(LEAST_STEPS / steps)))

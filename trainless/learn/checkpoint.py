@@ -46,13 +46,19 @@ class Trained:
 
 @dataclass(eq=False)
 class TrainingState:
-    """Everything that the rest of a training depends on; ``mean`` are averaged weights, where they are ``wanted``."""
+    """Everything that the rest of a training depends on.
+
+    ``done`` is the share of the schedule that is behind, ``seen`` and ``total`` samples and the sum of their losses in
+    this epoch; ``mean`` are averaged weights, where they are ``wanted``.
+    """
 
     net: nn.Module
     optimiser: optim.Optimizer
     wanted: bool = False
     epoch: int = 0
     step: int = 0
+    done: float = 0.0
+    seen: int = 0
     best_epoch: int = -1
     best_loss: float = math.inf
     best: dict[str, Tensor] = field(default_factory=dict)
@@ -96,6 +102,7 @@ class TrainingState:
             self.best_epoch, self.best_loss = epoch.number, epoch.valid_loss
             self.best = copied(self.mean if self.wanted else self.net.state_dict())
         self.epoch, self.step = self.epoch + 1, 0
+        self.seen = 0
         self.total.zero_()
 
 
@@ -108,7 +115,7 @@ def save_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
         **prefixed("mean/", state.mean),
         "total": state.total,
     }
-    counters: Json = {name: getattr(state, name) for name in ("epoch", "step", "best_epoch")}
+    counters: Json = {name: getattr(state, name) for name in ("epoch", "step", "seen", "done", "best_epoch")}
     counters |= {"best_loss": number(state.best_loss), "history": strict(state.history)}
     write_tensors(path, tensors, {"identity": identity, "counters": counters})
 
@@ -125,6 +132,7 @@ def load_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
     state.mean = {name: tensor.to(state.total.device) for name, tensor in under("mean/", tensors).items()}
     state.total.copy_(tensors["total"])
     state.epoch, state.step, state.best_epoch = counters["epoch"], counters["step"], counters["best_epoch"]
+    state.seen, state.done = counters["seen"], counters["done"]
     state.best_loss = unnumber(counters["best_loss"])
     state.history = [from_json(Epoch, epoch) for epoch in counters["history"]]
 

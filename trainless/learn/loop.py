@@ -37,6 +37,8 @@ from trainless.learn.recipe import Recipe
 
 Report = Callable[[Epoch], None]
 CLASSES = ("binary", "multiclass")
+RECENT = 20  # steps over which a change of pace is noticed
+MARGIN = 0.97  # of the time that is left, which steps are planned for
 
 
 def train(
@@ -50,6 +52,7 @@ def train(
     interval: float = 20.0,
     report: Report | None = None,
     precision: Precision | None = None,
+    deadline: float | None = None,
 ) -> Trained:
     """Train a copy of a freshly initialised network on a task's training part.
 
@@ -68,6 +71,9 @@ def train(
         interval: Seconds between checkpoints; 0 writes one at every step.
         report: Called after each epoch.
         precision: Number type and memory layout; by default what is fastest for such inputs on such a device.
+        deadline: When it has to end by ``time.time()``. The schedule is fitted to the pace of the steps as they are
+            taken: it ends on time with the learning rate at zero, or after the recipe's epochs if that is earlier. How
+            many steps there are then depends on the machine.
 
     Returns:
         The network on the CPU with the weights that the recipe keeps; its status says so where the loss was not finite.
@@ -85,7 +91,7 @@ def train(
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and checkpoint.exists():
             load_checkpoint(checkpoint, loop.state, loop.identity)
-        loop.run(checkpoint, interval, report)
+        loop.run(checkpoint, interval, report, deadline)
         return loop.result()
 
 
@@ -106,11 +112,13 @@ class _Loop:
         self.update: Step = GraphedStep(self._update) if precision.device.type == "cuda" else self._update
         self.status = "ok"
 
-    def run(self, checkpoint: Path | None, interval: float, report: Report | None) -> None:
-        saved = time.monotonic()
+    def run(
+        self, checkpoint: Path | None, interval: float, report: Report | None, deadline: float | None = None
+    ) -> None:
+        saved, pace = time.monotonic(), Pace(deadline, self.precision.device)
         while self.state.epoch < self.recipe.epochs and not self._finished():
             started = time.monotonic()
-            for _ in self._epoch():
+            for _ in self._epoch(pace):
                 if checkpoint is not None and time.monotonic() - saved >= interval:
                     save_checkpoint(checkpoint, self.state, self.identity)
                     saved = time.monotonic()
@@ -118,31 +126,32 @@ class _Loop:
             if report is not None:
                 report(self.state.history[-1])
 
-    def _epoch(self) -> Iterator[None]:
-        """Train from the next step to the end of the epoch."""
+    def _epoch(self, pace: Pace) -> Iterator[None]:
+        """Train from the next step to the end of the epoch, or of the time that there is."""
         state = self.state
         chunks = shuffled(self.train.size, self.recipe.batch, self.seed, state.epoch, self.recipe.samples)
         state.net.train()
         for x, y in self.train.batches(chunks[state.step :]):
             self._step(x, y)
             state.step += 1
+            left = self.steps * (self.recipe.epochs - state.epoch) - state.step
+            state.done += (1 - state.done) / (1 + pace.steps_left(left))
             yield
+            if state.done >= 1:
+                return
 
     def _step(self, x: Tensor, y: Tensor) -> None:
         state = self.state
         _seed_step(self.source, self.seed, state.epoch, state.step)
-        _set_rate(state.optimiser, learning_rate(self.recipe, self._done()))
+        _set_rate(state.optimiser, learning_rate(self.recipe, state.done))
         x = augment(x, self.recipe.augmentation, self.source)
         if self.task.target.kind in CLASSES:
             y = shares_of(y, self.task.target.classes, self.weights)
         if self.recipe.mixup and y.is_floating_point():
             x, y = mixed(x, y, self.recipe.mixup, self.source)
         state.total += self.update(self.precision.arrange(x), y) * len(x)
+        state.seen += len(x)
         state.follow(1 / min(self.horizon, state.epoch * self.steps + state.step + 1) if self.horizon else 1.0)
-
-    def _done(self) -> float:
-        """The share of all steps that are behind."""
-        return (self.state.epoch + self.state.step / self.steps) / self.recipe.epochs
 
     def _update(self, x: Tensor, y: Tensor) -> Tensor:
         state, target = self.state, self.task.target
@@ -161,14 +170,14 @@ class _Loop:
 
     def _validate(self, seconds: float) -> None:
         state = self.state
-        train_loss = float(state.total) / min(self.train.size, self.recipe.samples)
+        train_loss = float(state.total) / state.seen
         with state.averaged():
             answers, y = outputs(state.net, self.valid, self.precision)
         if self.weights is not None:
             answers = answers + prior_of(self.task, answers.shape[1])
         valid_loss = float(self.task.target.losses(answers, y).mean())
-        rate = learning_rate(self.recipe, state.epoch / self.recipe.epochs)
-        state.close(Epoch(state.epoch, rate, train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
+        rate = state.optimiser.param_groups[0]["lr"]
+        state.close(Epoch(state.epoch, float(rate), train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
         if not math.isfinite(train_loss):
             self.status = (
                 f"diverged: the training loss is {train_loss} in epoch {state.epoch}; lower lr={self.recipe.lr}"
@@ -178,7 +187,7 @@ class _Loop:
         last = self.state.history[-1:]
         patience = self.recipe.patience
         waited = self.state.epoch - 1 - self.state.best_epoch
-        return self.status != "ok" or bool(last and patience and waited >= patience)
+        return self.status != "ok" or self.state.done >= 1 or bool(last and patience and waited >= patience)
 
     def result(self) -> Trained:
         state = self.state
@@ -193,6 +202,29 @@ class _Loop:
         if self.weights is not None:
             add_to_bias(net, prior_of(self.task, _width(net)))
         return Trained(net.eval(), tuple(state.history), self.status)
+
+
+class Pace:
+    """How many steps fit into the time that is left, by the mean of all steps and of the last ones."""
+
+    def __init__(self, deadline: float | None, device: torch.device) -> None:
+        self.deadline, self.device = deadline, device
+        self.start = self.last = time.monotonic()
+        self.taken, self.recent = 0, 0.0
+
+    def steps_left(self, most: int) -> float:
+        """Steps that fit after one more was taken, at most so many; all of them without a deadline."""
+        if self.deadline is None:
+            return most
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        now = time.monotonic()
+        self.taken += 1
+        self.recent += (now - self.last - self.recent) / min(self.taken, RECENT)
+        self.last = now
+        mean = (now - self.start) / self.taken
+        left = MARGIN * (self.deadline - time.time())
+        return max(0.0, min(float(most), left / max(self.recent, mean, 1e-9)))
 
 
 def learning_rate(recipe: Recipe, done: float) -> float:
