@@ -1,8 +1,8 @@
 """Recipes and plain networks on all data that we have, by cross-validation on training and validation parts alone.
 
 ``python -m benchmarks.recipes --output results/recipes.npz`` trains every variant on every fold of every set for the
-same number of core seconds (by counted multiply–accumulates), and keeps the held-out logits; ``--show`` prints the table
-of a file. No test part is read.
+same number of core seconds (by counted multiply–accumulates), and keeps the logarithms of the held-out probabilities.
+No test part is read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import numpy as np
 import torch
 
 from trainless.core.seeds import seeded
-from trainless.core.task import Part, Task
-from trainless.learn.batches import Feed, Precision, outputs
+from trainless.core.task import Task
+from trainless.designs.holdout import joined
 from trainless.learn.loop import train
+from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import Augmentation, Recipe, recipe
 from trainless.spaces import space
 from trainless.tasks import task as named_task
-from trainless.tasks.split import grouped, stratified
+from trainless.tasks.split import divided
 
 PACE = 25e9  # multiply–accumulates per second of one core in training
 SECONDS = 80.0  # of one core for a member: six of them in five minutes on two cores
@@ -65,6 +66,8 @@ VARIANTS: dict[str, Variant] = {
     "batch16": {"recipe": {"batch": 16}},
     "width16": {"arch": {"width": "16"}},
     "width64": {"arch": {"width": "64"}},
+    "width16/stride-": {"arch": {"width": "16"}, "stride": -1},
+    "width16/meanmax": {"arch": {"width": "16", "pool": "mean+max"}},
     "stride+": {"stride": 1},
     "stride-": {"stride": -1},
     "depth1": {"arch": {"depth": "1"}},
@@ -72,6 +75,7 @@ VARIANTS: dict[str, Variant] = {
     "gate": {"arch": {"gate": "yes"}},
     "meanmax": {"arch": {"pool": "mean+max"}},
     "wide": {"arch": {"kernel": "wide"}},
+    "narrow": {"arch": {"kernel": "narrow"}},
     "zero": {"space": {"zero_gain": True}},
     "long": {"seconds": 2 * SECONDS},
     "short": {"seconds": SECONDS / 2},
@@ -80,23 +84,16 @@ VARIANTS: dict[str, Variant] = {
 
 def fold_of(task: Task, fold: int, folds: int = FOLDS) -> Task:
     """The task with the other folds of its training and validation parts to train on, and this one held out."""
-    parts = [task.part("train"), task.part("valid")]
-    x = np.concatenate([np.asarray(part.x[:]) for part in parts])
-    y = np.concatenate([np.asarray(part.y) for part in parts])
-    groups = None
-    if parts[0].groups is not None:
-        groups = np.concatenate([np.asarray(part.groups) for part in parts])
-    shares = (1 / folds,) * folds
-    split = stratified(y, 0, shares) if groups is None else grouped(y, groups, 0, shares)
-    held = np.sort(split[fold])
-    rest = np.setdiff1d(np.arange(len(y)), held)
-    mean_of = x[rest].astype(np.float32)
+    pool = joined(task.part("train"), task.part("valid"))
+    held = divided(pool, 0, (1 / folds,) * folds)[fold]
+    rest = np.setdiff1d(np.arange(len(pool)), held)
+    x = np.asarray(pool.x[rest], np.float32)
     axes = (0, *range(2, x.ndim))
-    mean, std = mean_of.mean(axes, dtype=np.float64), mean_of.std(axes, dtype=np.float64)
+    mean, std = x.mean(axes, dtype=np.float64), x.std(axes, dtype=np.float64)
     return replace(
         task,
-        train=Part(x[rest], y[rest]),
-        valid=Part(x[held], y[held]),
+        train=pool.take(rest),
+        valid=pool.take(held),
         test=None,
         mean=tuple(map(float, mean)),
         std=tuple(float(each) or 1.0 for each in std),
@@ -146,14 +143,15 @@ def one(name: str, fold: int, label: str, seed: int, device: str) -> dict[str, A
     start = time.monotonic()
     trained = train(net, task, made, seed=seed, device=device)
     seconds = time.monotonic() - start
-    place = torch.device(device)
-    answers, y = outputs(trained.net.to(place), Feed(task, "valid", place), Precision(place))
+    said, valid = predict_part(trained.net, task, "valid", device), task.part("valid")
+    y = np.asarray(valid.y)[valid.first]
     about = {"set": name, "fold": fold, "variant": label, "seed": seed, "epochs": made.epochs, "status": trained.status}
     about |= {"seconds": seconds, "flops": flops, "samples": made.samples, "arch": chosen.format(arch)}
-    return {"about": about, "answers": answers.numpy().astype(np.float32), "y": y.numpy()}
+    return {"about": about, "answers": np.log(np.maximum(said, 1e-30)).astype(np.float32), "y": y}
 
 
 def main() -> None:
+    """Run the study as the command line asks for it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", required=True)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS))

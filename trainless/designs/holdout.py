@@ -1,4 +1,4 @@
-"""The holdout: half of the validation part may stop training, half calibrates; values are learnt standardised."""
+"""The holdout: which samples are kept from which trainings; values are learnt standardised."""
 
 from __future__ import annotations
 
@@ -12,44 +12,112 @@ import torch
 from torch import nn
 
 from trainless.core.errors import InputError
-from trainless.core.task import Part, Task
+from trainless.core.task import Part, Rows, Task
 from trainless.core.types import Floats, Index
 from trainless.learn.recipe import Recipe
 from trainless.tasks.split import divided
 
+SMALL = 20_000  # samples, beyond which one validation part is enough
+
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """A task as training sees it, and the validation samples that are held out for calibration, cases shuffled."""
+    """Which samples are kept from which trainings, so that promises are made on samples that taught nothing.
+
+    On small data every network is trained on all but one fold of the training and validation parts, the ``pool``, and
+    says what it says of that fold. Large data, and recipes that choose checkpoints by the validation part, have one
+    fold: the validation part itself, or the half of it that chooses nothing.
+
+    Args:
+        task: The task as it was given.
+        pool: The samples that are held out in one fold or another.
+        held: The rows of the pool that each fold holds out, shuffled by cases.
+        stopping: The rows of the pool that choose checkpoints; None for none.
+        seed: What the folds were drawn by.
+    """
 
     task: Task
-    calibration: Index
+    pool: Part
+    held: tuple[Index, ...]
+    stopping: Index | None = None
+    seed: int = 0
+
+    def fold(self, number: int) -> Task:
+        """The task as the trainings of a fold see it, with what they hold out as its validation part."""
+        if len(self.held) > 1:
+            held = np.sort(self.held[number])
+            rest = np.setdiff1d(np.arange(len(self.pool)), held)
+            name = f"{self.task.fingerprint}.{self.seed}.{number}of{len(self.held)}"
+            return replace(self.task, train=self.pool.take(rest), valid=self.pool.take(held), fingerprint=name)
+        if self.stopping is None:
+            return self.task
+        valid = self.pool.take(self.stopping)
+        return replace(self.task, valid=valid, fingerprint=f"{self.task.fingerprint}.{self.seed}")
 
 
-def hold_back(task: Task, recipe: Recipe, seed: int, *, choosing: bool = False) -> Holdout:
-    """Keep half of the validation part from training, so that promises are made on samples that chose nothing.
+def hold_back(task: Task, recipe: Recipe, seed: int, folds: int = 1) -> Holdout:
+    """Divide the samples into those that teach and those that promises are made on, with whole groups together.
 
-    The halves are stratified by class, and whole groups stay together. A recipe that keeps the last weights and never
-    stops early chooses nothing by the validation part: then all of it is for calibration, unless it is for ``choosing``
-    members too.
+    Args:
+        task: The data.
+        recipe: One that keeps the best weights chooses them by half of the validation part.
+        seed: Draws folds and orders.
+        folds: How many there are on small data, if the data allow it.
 
     Example:
         >>> from trainless.learn.recipe import recipe
         >>> from trainless.tasks import task
-        >>> held = hold_back(task("digits"), recipe("default"), seed=0)
-        >>> len(held.task.valid), len(held.calibration)
+        >>> held = hold_back(task("digits"), recipe("default"), seed=0, folds=5)
+        >>> len(held.pool), [len(held.fold(number).valid) for number in range(5)]
+        (1527, [308, 303, 303, 306, 307])
+        >>> held = hold_back(task("digits"), recipe("default", keep="best"), seed=0)
+        >>> len(held.fold(0).valid), len(held.held[0])
         (130, 139)
     """
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])
-    if recipe.keep == "last" and not choosing:
-        return Holdout(task, valid.rows_of(order.permutation(valid.cases)))
-    stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
-    seen = replace(task, valid=valid.take(stopping), fingerprint=f"{task.fingerprint}.{seed}")
-    if valid.records is None:
-        return Holdout(seen, order.permutation(calibration))
-    cases = np.flatnonzero(np.isin(valid.first, calibration))
-    return Holdout(seen, valid.rows_of(order.permutation(cases)))
+    if recipe.keep == "best":
+        stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
+        return Holdout(task, valid, (_shuffled(valid, calibration, order),), stopping, seed)
+    if folds > 1 and is_small(task):
+        pool = joined(task.part("train"), valid)
+        number = min(folds, _most_folds(pool))
+        if number > 1:
+            pieces = divided(pool, seed, (1 / number,) * number, values=task.target.kind == "regression")
+            return Holdout(task, pool, tuple(_shuffled(pool, piece, order) for piece in pieces), None, seed)
+    return Holdout(task, valid, (_shuffled(valid, np.arange(len(valid)), order),), None, seed)
+
+
+def is_small(task: Task) -> bool:
+    """Whether a task's training samples are in memory and few enough for folds."""
+    parts = (task.part("train"), task.part("valid"))
+    return not any(isinstance(part.x, Rows | np.memmap) for part in parts) and sum(map(len, parts)) <= SMALL
+
+
+def joined(*parts: Part) -> Part:
+    """Parts one after the other; recordings keep apart."""
+
+    def both(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if any(array is None for array in arrays) else np.concatenate([array[:] for array in arrays])
+
+    records = both("records")
+    if records is not None:
+        codes = [np.unique(part.records, return_inverse=True)[1] for part in parts if part.records is not None]
+        starts = np.cumsum([0, *(int(code.max(initial=-1)) + 1 for code in codes[:-1])])
+        records = np.concatenate([code.reshape(-1) + start for code, start in zip(codes, starts, strict=True)])
+    return Part(both("x"), both("y"), both("groups"), records, both("names"))
+
+
+def _most_folds(pool: Part) -> int:
+    """As many folds as there are pairs of cases, or groups."""
+    return pool.cases // 2 if pool.groups is None else len(np.unique(pool.groups))
+
+
+def _shuffled(part: Part, rows: Index, order: np.random.Generator) -> Index:
+    """Some rows of a part with their cases in a random order."""
+    cases = np.flatnonzero(np.isin(part.first, rows))
+    return part.rows_of(order.permutation(cases))
 
 
 def _halves(valid: Part, values: bool, seed: int) -> tuple[Index, Index]:
