@@ -1,10 +1,10 @@
 """A time budget: what a pilot measures on this machine, and how many searches, members and seconds follow from it.
 
-Of the budget ``SEARCH`` goes to the searches and ``RESERVE`` to joining, judging and the report; the rest is training, in
-rounds of as many members as there are workers, all rounds equally long. The plain network is the widest of a ladder of
-which ``LEAST_MEMBERS`` can be trained well, that is for ``GOOD_STEPS`` steps and ``GOOD_EPOCHS`` epochs; what is left over
-goes to further members. A member fits its own schedule to its round (see :func:`trainless.learn.loop.train`), so that a
-machine which slows down trains shorter and still ends in time. A plan is written down once and kept.
+Of the budget ``SEARCH`` goes to the searches and ``RESERVE`` to joining, judging and the report. The rest is training,
+in rounds of as many members as there are workers, all rounds equally long. The plain network is the widest of a ladder
+of which ``LEAST_MEMBERS`` can be trained well, that is for ``GOOD_STEPS`` steps and ``GOOD_EPOCHS`` epochs; what is
+left over goes to further members. A member fits its own schedule to its round (:func:`trainless.learn.loop.train`), so
+that a machine which slows down trains shorter and still ends in time. A plan is written down once and kept.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
 from trainless.core.scores import Scores, merge
 from trainless.core.text import undamaged
-from trainless.designs.planning import Trial, scored_samples
+from trainless.designs.planning import DesignPlan, Trial, scored_samples
 from trainless.designs.run import CHOICE, DesignRun
 from trainless.designs.training import TrainedMembers
 from trainless.learn.members import VERSION, history_of, member_folder, read_document
@@ -49,13 +49,14 @@ class Winner:
     own: Arch
 
 
-def run_search(run: DesignRun, space: Space, trial: Trial, measured: Watch) -> Winner:
+def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) -> Winner:
     """Run a search to its end in a folder of its own, or read what it came to; killed, it is resumed.
 
     Its winner is the first of its leaderboard: the best by the ranking of everything that it looked at, its own
     choice included. TEACUP's program takes the best of the history too, its paper what the policy came to.
     """
     folder, task, settings = run.folder / SEARCHES / trial.name, run.task, run.settings
+    affordable = {"flops": plan.flops} if plan.flops else {}
     if not (folder / RESULT).exists():
         own = SearchSettings(
             searcher=trial.searcher,
@@ -63,14 +64,14 @@ def run_search(run: DesignRun, space: Space, trial: Trial, measured: Watch) -> W
             ranking=settings.ranking,
             evaluations=trial.evaluations,
             seed=trial.seed,
-            constraints=settings.limits,
+            constraints={**affordable, **settings.limits},
             init=settings.init,
             batch=scored_samples(task),
             ahead=1,
             name=f"{run.folder.resolve().name}/{trial.name}",
             **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
         )
-        found = search(task, space, out=folder, settings=own, callbacks=SearchCallbacks(measured=measured))
+        found = search(task, plan.space, out=folder, settings=own, callbacks=SearchCallbacks(measured=measured))
         write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found))})
     data = read_document(folder / RESULT)
     with undamaged(folder / RESULT, "give another folder with --out"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from trainless.core.seeds import one_thread
 from trainless.core.task import Task
 from trainless.core.types import Floats, Json, Mask
 from trainless.designs.candidates import Winner
+from trainless.designs.choice import family_weights
 from trainless.designs.holdout import Holdout
 from trainless.designs.planning import DesignPlan
 from trainless.designs.run import DesignRun
@@ -23,9 +24,18 @@ from trainless.learn.calibration import calibration_error
 from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
 from trainless.learn.ensemble import average, confidence_curve
-from trainless.learn.members import VERSION, history_of, load_member, member_folder
+from trainless.learn.members import VERSION, history_of, load_member, member_folder, notation
 from trainless.learn.metrics import MetricValue, class_table, clopper_pearson, evaluate
-from trainless.learn.predictor import Prediction, Predictor, calibrate, class_names, doubt, run_part, save_predictor
+from trainless.learn.predictor import (
+    Prediction,
+    Predictor,
+    class_names,
+    doubt,
+    promised,
+    run_part,
+    save_predictor,
+    watched,
+)
 from trainless.learn.sanity import check_classes, check_values
 from trainless.learn.screening import check_screening, share
 from trainless.runs.folder import PREDICTIONS, SUMMARY
@@ -33,8 +43,8 @@ from trainless.runs.folder import PREDICTIONS, SUMMARY
 BASELINE = "single"  # how the names of members of one architecture begin, and where they come from
 
 
-def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> Predictor:
-    """Make an ensemble of the members that are of use and calibrate it on the holdout.
+def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> tuple[Predictor, dict[str, float]]:
+    """Make an ensemble of the members that are of use, calibrated on the holdout, and give the weight of each member.
 
     Writes ``ensemble.json``, ``drift.safetensors`` and ``calibration.safetensors``.
     """
@@ -43,21 +53,44 @@ def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> Predictor
     if not names:
         reason = next(iter(trained.left_out.values()), "none was trained")
         raise InputError(f"no member of the ensemble is of use ({reason}): look at the data, or give it more time")
-    settings, places = run.settings, [trained.folders[name] for name in names]
+    settings = run.settings
+    nets = {name: load_member(member_folder(run.folder, trained.folders[name]), run.chosen)[1].net for name in names}
     with one_thread():
-        predictor = calibrate(
-            tuple(load_member(member_folder(run.folder, place), run.chosen)[1].net for place in places),
-            np.full(len(names), 1 / len(names)),
-            run.task,
-            holdout.calibration,
+        folds = {name: trained.members[name].fold for name in names}
+        held = np.stack([holdout.answers(nets[name], folds[name], settings.device) for name in names])
+        y = np.asarray(holdout.pool.truth)
+        kinds = [origin if (origin := trained.origins[name]) in KINDS else SEARCHED for name in names]
+        weights = family_weights(held, y, kinds, run.task.target)
+        counted = np.flatnonzero(weights)
+        chosen = [names[place] for place in counted]
+        bare = Predictor(run.task, tuple(nets[name] for name in chosen), weights[counted])
+        bare = watched(bare, holdout.fold(folds[chosen[0]]), settings.seed, settings.device)
+        order = np.random.default_rng([settings.seed, len(y)]).permutation(len(y))
+        predictor = promised(
+            bare,
+            held[counted][:, order],
+            y[order],
             coverage=settings.coverage,
             by_class=settings.by_class,
             accuracy=settings.accuracy,
             seed=settings.seed,
-            device=settings.device,
         ).reading(settings)
-    save_predictor(run.folder, predictor, places)
-    return predictor
+    save_predictor(run.folder, predictor, [trained.folders[name] for name in chosen])
+    return predictor, dict(zip(names, weights.tolist(), strict=True))
+
+
+def family_of(origin: str) -> str:
+    """The family of a member by where it comes from: the search method, or the kind of plain or classical network.
+
+    Example:
+        >>> family_of("genetic-00"), family_of("plain")
+        ('genetic', 'plain')
+    """
+    return origin.partition("-")[0]
+
+
+SEARCHED = "searched"
+KINDS = {"plain": "a plain residual network", "rocket": "random convolutions with a ridge head"}
 
 
 def names_of(trained: TrainedMembers, *, baseline: bool = False) -> list[str]:
@@ -66,22 +99,41 @@ def names_of(trained: TrainedMembers, *, baseline: bool = False) -> list[str]:
     return [name for name in wanted if name in trained.folders]
 
 
-def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers) -> Json | None:
-    """The verdict on the test part, None where there is none; writes ``predictions.npz``, what was said of it."""
+def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers, weights: Mapping[str, float]) -> Json | None:
+    """The verdict on the test part, None where there is none; writes ``predictions.npz``, what was said of it.
+
+    Weights are those of the members; ``yardsticks`` are the families of networks by themselves, and trees.
+    """
     folder, task, settings = run.folder, run.task, run.settings
     if task.test is None or not len(task.test):
         return None
     predictor = replace(predictor, prevalence=None)  # the test part has the prevalence of the training data
+    how: dict[str, Any] = {"positive": predictor.positive, "prior": predictor.prior}
+    families = {name: family_of(trained.origins[name]) for name in weights}
+
+    def answers(names: Sequence[str]) -> Floats:
+        places = [member_folder(folder, trained.folders[name]) for name in names]
+        nets = tuple(load_member(place, run.chosen)[1].net for place in places)
+        alone = Predictor(task, nets, np.full(len(names), 1 / len(names)))
+        return run_part(alone, task, "test", settings.device)[0]
+
     with one_thread():
         said = predictor.predict_part("test", task=task, device=settings.device)
-        judged = verdict(predictor, task, said, [trained.origins[name].partition("-")[0] for name in names_of(trained)])
+        counted = [name for name, weight in weights.items() if weight]
+        judged = verdict(predictor, task, said, [families[name] for name in counted])
         arrays: dict[str, Any] = {name: value for name, value in vars(said).items() if value is not None}
         if single := names_of(trained, baseline=True):
-            places = [member_folder(folder, trained.folders[name]) for name in single]
-            nets = tuple(load_member(place, run.chosen)[1].net for place in places)
-            alone = Predictor(task, nets, np.full(len(single), 1 / len(single)))
-            arrays["single"] = run_part(alone, task, "test", settings.device)[0]
-            judged["single"] = single_verdict(arrays["single"], task, predictor.positive)
+            arrays["single"] = answers(single)
+            judged["single"] = single_verdict(arrays["single"], task, **how)
+        for family in dict.fromkeys(families.values()):
+            if family not in judged["by_searcher"]:
+                silent = [name for name in weights if families[name] == family]
+                judged["by_searcher"][family] = dict(strict(_together(answers(silent), task, **how)))
+        judged["yardsticks"] = [
+            {"name": KINDS[family], "peer": True, **about["ensemble"]}
+            for family, about in judged["by_searcher"].items()
+            if family in KINDS
+        ]
     with replacing(folder / PREDICTIONS) as beside:
         np.savez(beside, y=np.asarray(task.test.truth), **arrays)
     return judged | {"sanity": sanity_of(judged, task, said)}
@@ -103,6 +155,7 @@ def summarise(
     holdout: Holdout,
     winners: Sequence[Winner],
     trained: TrainedMembers,
+    weights: Mapping[str, float],
     judged: Json | None,
 ) -> None:
     """Sum up everything that a design came to; writes ``summary.json``, which says that it is finished."""
@@ -120,8 +173,9 @@ def summarise(
             "outputs": task.target.outputs,
             "classes": task.target.names,
             "samples": {name: 0 if part is None else part.cases for name, part in parts.items()},
-            "stopping": 0 if holdout.task is task else holdout.task.part("valid").cases,
-            "calibration": len(task.part("valid").first_of(holdout.calibration)),
+            "stopping": 0 if holdout.stopping is None else len(holdout.pool.first_of(holdout.stopping)),
+            "calibration": holdout.cases({trained.members[name].fold for name in weights}),
+            "folds": len(holdout.held),
             "notes": task.notes,
         },
         "plan": plan.to_json(),
@@ -141,7 +195,10 @@ def summarise(
                 "name": name,
                 "folder": trained.folders.get(name),
                 "search": trained.origins[name],
-                "arch": plan.space.format(member.arch),
+                "space": member.space,
+                "arch": notation(member, run.chosen),
+                "weight": weights.get(name, 0.0),
+                "fold": member.fold,
                 "seed": member.seed,
                 "epochs": len(histories.get(name, ())),
                 "valid_loss": min((epoch.valid_loss for epoch in histories.get(name, ())), default=float("nan")),
@@ -172,14 +229,15 @@ def draws_for(task: Task) -> int:
 def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence[str]) -> Json:
     """Everything about the ensemble on the test part, as plain data; groups are the search method of each member."""
     y = np.asarray(task.part("test").truth)
-    members = [evaluate(task.target, y, member, draws=0, positive=predictor.positive) for member in said.members]
+    how: dict[str, Any] = {"positive": predictor.positive, "prior": predictor.prior}
+    members = [evaluate(task.target, y, member, draws=0, **how) for member in said.members]
     found: Json = {
         "samples": len(y),
         "unit": "cases" if task.part("test").records is None else "recordings",
-        "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task), positive=predictor.positive),
+        "ensemble": evaluate(task.target, y, said.mean, draws=draws_for(task), **how),
         "members": {name: [member[name].value for member in members] for name in members[0]},
         "by_searcher": {
-            group: _together(said.members[[name == group for name in groups]], task, predictor.positive)
+            group: _together(said.members[[name == group for name in groups]], task, **how)
             for group in dict.fromkeys(groups)
         },
         "main": next(iter(members[0])),
@@ -192,21 +250,22 @@ def verdict(predictor: Predictor, task: Task, said: Prediction, groups: Sequence
     return dict(strict(found))
 
 
-def _together(members: Floats, task: Task, positive: int | None) -> Json:
+def _together(members: Floats, task: Task, **how: Any) -> Json:
     """An ensemble of some members beside the mean of them (TEACUP, table 1)."""
     y = np.asarray(task.part("test").truth)
-    single = [evaluate(task.target, y, member, draws=0, positive=positive) for member in members]
+    single = [evaluate(task.target, y, member, draws=0, **how) for member in members]
     values = {name: [one[name].value for one in single] for name in single[0]}
     return {
         "size": len(members),
         "members_mean": {name: float(np.mean(each)) for name, each in values.items()},
         "members_deviation": {name: float(np.std(each)) for name, each in values.items()},
-        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task), positive=positive),
+        "ensemble": evaluate(task.target, y, average(members), draws=draws_for(task), **how),
     }
 
 
 def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Json:
     raw = average(said.members, predictor.weights)
+    answers = said.mean.argmax(1) if said.alike is None else said.alike
     found: Json = {
         "temperature": predictor.temperature,
         "calibration_error": calibration_error(said.mean, y),
@@ -223,15 +282,17 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         check = check_deferral(predictor.deferral, doubt(said.mean), said.mean.argmax(1) == y)
         rule = predictor.deferral
         found["deferral"] = {"rule": str(rule), "promised": rule.promised, "asked": rule.accuracy, **vars(check)}
-    found["classes"] = [vars(one) for one in class_table(y, said.mean.argmax(1), class_names(predictor.task.target))]
+    found["classes"] = [vars(one) for one in class_table(y, answers, class_names(predictor.task.target))]
     if predictor.positive is not None:
-        found["positive"] = _positive(predictor, said, y, predictor.positive)
+        found["positive"] = _positive(predictor, said, answers, y, predictor.positive)
     return found
 
 
-def _positive(predictor: Predictor, said: Prediction, y: npt.NDArray[Any], positive: int) -> Json:
-    """The class to find: how often it is found and spared, by the most probable class and at the threshold."""
-    name, called = class_names(predictor.task.target)[positive], said.mean.argmax(1) == positive
+def _positive(
+    predictor: Predictor, said: Prediction, answers: npt.NDArray[Any], y: npt.NDArray[Any], positive: int
+) -> Json:
+    """The class to find: how often it is found and spared, by answers that weigh classes alike and at the threshold."""
+    name, called = class_names(predictor.task.target)[positive], answers == positive
     ill = y == positive
     found: Json = {
         "name": name,
@@ -261,9 +322,9 @@ def _coverage(promised: float, held: Mask) -> Json:
     return {"promised": promised, "coverage": MetricValue(covered / n, *clopper_pearson(covered, n))}
 
 
-def single_verdict(members: Floats, task: Task, positive: int | None = None) -> Json:
+def single_verdict(members: Floats, task: Task, **how: Any) -> Json:
     """The single-architecture ensemble on the test part (TEACUP, 7.7)."""
-    found = _together(members, task, positive)
+    found = _together(members, task, **how)
     if task.target.kind != "regression":
         found["confidence_curve"] = confidence_curve(members, np.asarray(task.part("test").truth))
     return dict(strict(found))

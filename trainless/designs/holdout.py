@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from trainless.core.errors import InputError
 from trainless.core.task import Part, Rows, Task
 from trainless.core.types import Floats, Index
+from trainless.learn.predictor import predict_part
 from trainless.learn.recipe import Recipe
 from trainless.tasks.split import divided
 
@@ -53,6 +55,22 @@ class Holdout:
             return self.task
         valid = self.pool.take(self.stopping)
         return replace(self.task, valid=valid, fingerprint=f"{self.task.fingerprint}.{self.seed}")
+
+    def cases(self, folds: Iterable[int]) -> int:
+        """How many cases some folds hold out."""
+        return sum(len(self.pool.first_of(self.held[number])) for number in folds)
+
+    def answers(self, net: nn.Module, number: int, device: str) -> Floats:
+        """What a network of a fold says of the pool's cases ``(cases, outputs)``; NaN of those that it learnt from."""
+        held = self.held[number]
+        cases = np.flatnonzero(np.isin(self.pool.first, held))
+        if len(self.held) > 1:
+            said = predict_part(net, self.fold(number), "valid", device)
+        else:
+            said = predict_part(net, self.task, "valid", device)[cases]
+        found = np.full((self.pool.cases, said.shape[1]), np.nan)
+        found[cases] = said
+        return found
 
 
 def hold_back(task: Task, recipe: Recipe, seed: int, folds: int = 1) -> Holdout:

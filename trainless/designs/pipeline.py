@@ -10,10 +10,10 @@ says of the test part), ``summary.json``, and ``report.html``, which is made of 
 
 from __future__ import annotations
 
-import math
 import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,29 @@ from trainless.designs.candidates import (
 )
 from trainless.designs.ensemble import BASELINE, join, judge, summarise
 from trainless.designs.holdout import Holdout, hold_back
-from trainless.designs.planning import DesignPlan, Trial, ladder_of, plan_of, settle
+from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plan_of
 from trainless.designs.run import LATE, DesignRun, Progress, stored, write_settings
-from trainless.designs.settings import DesignSettings
+from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
-from trainless.learn.members import Member, of_architectures, read_document
+from trainless.learn.members import MEMBER, Member, history_of, of_architectures, read_document
 from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
 from trainless.rankings import ranking as named_ranking
 from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
-from trainless.runs.folder import REPORT, SUMMARY, locked
+from trainless.runs.folder import MEMBERS, REPORT, SUMMARY, locked
 from trainless.runs.loop import Loop
 from trainless.searchers.stopping import Budget
 from trainless.spaces.protocol import Space
+from trainless.spaces.residual import Residual
 from trainless.tasks import task as named_task
 
-TIMED = 3  # architectures that are timed after the searches
-OVERTIME = 1.1  # of a time budget, within which a member has to end as far as can be foreseen
-SEEDS, BASELINE_SEEDS = 10_000, 5_000
+OVERTIME = 1.05  # of a time budget, within which a member has to end as far as can be foreseen
+SHORTEST = 0.5  # of a round, in which a member is still trained
+SEEDS, BASELINE_SEEDS, PLAIN_SEEDS = 10_000, 5_000, 3_000
+PLAIN = "plain"  # how the names of plain networks begin, and where they come from
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +122,12 @@ def design(
                 plan = plan_numbers(run)
                 winners = search_candidates(run, plan)
                 elapsed = _elapsed(run, plan, winners)
-                holdout = hold_back(task, plan.recipe, asked.seed, choosing=asked.learn)
-                plan = settle_numbers(run, plan, holdout, winners, elapsed)
+                holdout = hold_back(task, plan.recipe, asked.seed, plan.folds)
+                plan = begun(run, plan, elapsed())
                 trained = train_found(run, plan, holdout, winners, elapsed)
-                predictor = join(run, holdout, trained)
-                judged = judge(run, predictor, trained)
-                summarise(run, plan, holdout, winners, trained, judged)
+                predictor, weights = join(run, holdout, trained)
+                judged = judge(run, predictor, trained, weights)
+                summarise(run, plan, holdout, winners, trained, weights, judged)
         if report:
             make_report(run)
         return designed(run.folder, run.chosen)
@@ -190,7 +192,7 @@ def search_candidates(run: DesignRun, plan: DesignPlan) -> list[Winner]:
             share = told / trial.evaluations if trial.evaluations else 1 - 1 / (1 + told / 50)
             run.progress("searching", len(winners) + min(1.0, share), total, f"{trial.name}: {told} evaluations")
 
-        return run_search(run, plan.space, trial, measured)
+        return run_search(run, plan, trial, measured)
 
     run.progress("searching", 0, total, "")
     for trial in plan.searches:
@@ -200,20 +202,14 @@ def search_candidates(run: DesignRun, plan: DesignPlan) -> list[Winner]:
 
 
 def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callable[[], float]:
-    """Seconds that a run has taken so far; what earlier sessions recorded counts."""
+    """Seconds that a run has taken so far; what was recorded before it was resumed counts."""
     recorded = float((plan.pilot or {}).get("seconds", 0.0)) + sum(winner.seconds for winner in winners)
+    if plan.begin >= 0:
+        done = [path.parent for path in sorted((run.folder / MEMBERS).glob(f"*/{MEMBER}"))]
+        trained = sum(epoch.seconds for folder in done for epoch in history_of(folder))
+        recorded = max(recorded, plan.begin) + trained / trainers(run.settings)
     before = max(0.0, recorded - (clock.monotonic() - run.started))
     return lambda: before + clock.monotonic() - run.started
-
-
-def settle_numbers(
-    run: DesignRun, plan: DesignPlan, holdout: Holdout, winners: list[Winner], elapsed: Callable[[], float]
-) -> DesignPlan:
-    """Plan members and epochs again from the time that is left, with a time budget; writes ``plan.json``."""
-    few = [arch for _, arch in architectures(winners, plan.space, TIMED, distinct=run.settings.distinct)]
-    plan = settle(run, plan, holdout.task, few, elapsed)
-    run.keep()
-    return plan
 
 
 def train_found(
@@ -225,22 +221,37 @@ def train_found(
     chosen by the first ones.
     """
     settings, space = run.settings, plan.space
-    count = first_members(plan.members) if settings.learn else plan.members
+    searched = plan.members - plan.plain_members
+    count = first_members(searched) if settings.learn else searched
     found = architectures(winners, space, count, distinct=settings.distinct)
-    baseline = _baseline(run, plan, winners)
-    later, began, before = plan.members - count, elapsed(), TrainedMembers()
+    folds = len(holdout.held)
+    others, baseline = _plain(run, plan, folds), _baseline(run, plan, winners, folds)
+    later, began, before = searched - count, elapsed(), TrainedMembers()
     if later:
-        first = _named(run, plan, found)
-        before = _train(run, plan, holdout, first, before, len(first) + later + len(baseline), elapsed, began)
+        first = _named(run, plan, found, folds)
+        total = len(first) + later + len(others) + len(baseline)
+        before = _train(run, plan, holdout, first, before, total, elapsed, began)
         known = values_of(run.folder, before)
         chosen = later_members(run.folder, space, winners, named_ranking(settings.ranking), known, later)
         run.keep()
         found += [(LEARNED, arch) for arch in chosen]
-    members = {**_named(run, plan, found), **baseline}
+    named = _named(run, plan, found, folds)
+    members = {**in_turn(others, named), **baseline}
     rest = {name: member for name, member in members.items() if name not in before.members}
     trained = _train(run, plan, holdout, rest, before, len(members), elapsed, began)
-    origins = dict(zip(members, [*(origin for origin, _ in found), *[BASELINE] * len(baseline)], strict=True))
-    return replace(trained, origins=origins)
+    origins = dict(zip(named, (origin for origin, _ in found), strict=True))
+    return replace(trained, origins={name: origins.get(name, name.rpartition("-")[0]) for name in members})
+
+
+def in_turn(first: Mapping[str, Member], second: Mapping[str, Member]) -> dict[str, Member]:
+    """The members of both, one of each in turn, so that whatever is left out at the end is left out of both.
+
+    Example:
+        >>> list(in_turn({"a": None, "b": None}, {"c": None, "d": None, "e": None}))
+        ['a', 'c', 'b', 'd', 'e']
+    """
+    pairs = zip_longest(first.items(), second.items())
+    return dict(entry for pair in pairs for entry in pair if entry is not None)
 
 
 def make_report(run: DesignRun) -> None:
@@ -251,18 +262,24 @@ def make_report(run: DesignRun) -> None:
         run.progress("reporting", 1, 1, "")
 
 
-def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]]) -> dict[str, Member]:
+def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]], folds: int) -> dict[str, Member]:
     made = of_architectures(plan.space, [arch for _, arch in found], plan.recipe, SEEDS * run.settings.seed)
-    return {f"{number:02d}": member for number, member in enumerate(made)}
+    return {f"{number:02d}": replace(member, fold=number % folds) for number, member in enumerate(made)}
 
 
-def _baseline(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> dict[str, Member]:
+def _plain(run: DesignRun, plan: DesignPlan, folds: int) -> dict[str, Member]:
+    first = SEEDS * run.settings.seed + PLAIN_SEEDS
+    same = of_architectures(Residual(), [plan.plain] * plan.plain_members, plan.recipe, first)
+    return {f"{PLAIN}-{number:02d}": replace(member, fold=number % folds) for number, member in enumerate(same)}
+
+
+def _baseline(run: DesignRun, plan: DesignPlan, winners: list[Winner], folds: int) -> dict[str, Member]:
     if not plan.baseline:
         return {}
     arch = most_common([plan.space.canonical(winner.archs[0]) for winner in winners])
     first = SEEDS * run.settings.seed + BASELINE_SEEDS
     same = of_architectures(plan.space, [arch] * plan.baseline, plan.recipe, first)
-    return {f"{BASELINE}-{number:02d}": member for number, member in enumerate(same)}
+    return {f"{BASELINE}-{number:02d}": replace(one, fold=number % folds) for number, one in enumerate(same)}
 
 
 def _train(
@@ -277,6 +294,7 @@ def _train(
 ) -> TrainedMembers:
     """Train some of the members, after those before; ``total`` is how many there are in all."""
     epochs, trained = plan.recipe.epochs, len(before.folders)
+    places = {name: place for place, name in enumerate([*before.members, *members])}
 
     def epoch(name: str, one: Epoch) -> None:
         reached = trained * epochs + one.number + 1
@@ -293,13 +311,28 @@ def _train(
         """Whether one more member, taking as long as those before, would end too late; once so, it is kept so."""
         if run.settings.seconds is None or not trained:
             return False
-        one = (elapsed() - began) / math.ceil(trained / run.settings.workers)
-        if elapsed() + one > OVERTIME * run.settings.seconds:
+        if elapsed() + SHORTEST * plan.round > OVERTIME * run.settings.seconds:
             (run.folder / LATE).touch()
             run.keep()
         return (run.folder / LATE).exists()
 
+    def deadline(name: str) -> float | None:
+        """The end of a member's round, or of a round from now on where its own is almost over."""
+        if run.settings.seconds is None:
+            return None
+        rounds = places[name] // trainers(run.settings) + 1
+        left = plan.begin + rounds * plan.round - elapsed()
+        return clock.time() + max(left, SHORTEST * plan.round)
+
     run.progress("training", trained * epochs, total * epochs, "")
     return before | train_members(
-        run.folder, holdout.task, members, run.settings, chosen=run.chosen, late=late, epoch=epoch, done=done
+        run.folder,
+        holdout,
+        members,
+        run.settings,
+        chosen=run.chosen,
+        late=late,
+        deadline=deadline,
+        epoch=epoch,
+        done=done,
     )

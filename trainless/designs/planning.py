@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
@@ -16,32 +19,39 @@ from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.designs.budget import (
+    FULL,
+    LEAST_MEMBERS,
     PILOT,
-    RESERVE,
+    SEARCH,
     epoch_seconds,
-    least_epochs,
-    pace_of,
-    plan_within,
-    prunings,
-    training_numbers,
+    evaluations_within,
+    good_epochs,
+    members_within,
+    require_time,
+    score_seconds,
+    training_seconds,
 )
 from trainless.designs.holdout import hold_back
 from trainless.designs.run import DesignRun
-from trainless.designs.settings import DesignSettings
+from trainless.designs.settings import DesignSettings, trainers
 from trainless.learn.members import VERSION, read_document
-from trainless.learn.recipe import Recipe, recipe_for
+from trainless.learn.recipe import DEFAULT, Recipe, augmentation_for, recipe_for
 from trainless.rankings import ranking as named_ranking
 from trainless.runs.folder import PLAN
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as named_space
+from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Counted, Space, Supernet, key
+from trainless.spaces.residual import STRIDES, Residual
 
 SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
 CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
-CUDA_WORK = 200.0  # how much more work a preset takes on where there is a GPU
 STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
+BAND = 2.0  # times the plain network's multiply–accumulates that a searched one may have
+MANY = 40  # epochs, from which on signals are changed more in training
+PLAIN = "residual"  # the space of the plain network
 
 
 @dataclass(frozen=True)
@@ -59,17 +69,34 @@ class Trial:
 class DesignPlan:
     """Everything that is to be done: ``plan.json``.
 
-    With a time budget there is a ``pilot``, what was measured, and members and epochs are ``settled``, that is final,
-    once the searches are over. Notes are what the user should know.
+    Args:
+        space: Where the searches look.
+        searches: The searches.
+        plain: The arch of the plain network of the space ``residual``; empty where the data have none.
+        members: Networks that are trained: first one of each search and a plain one, then the next of each.
+        plain_members: How many of them are plain.
+        baseline: Members of an ensemble of one architecture, to compare with.
+        recipe: How all of them are trained.
+        folds: How many folds small data have.
+        flops: The most multiply–accumulates of a searched network; 0 for any.
+        pilot: What was measured, with a time budget.
+        round: Seconds of a round of training, with a time budget; 0 for as long as it takes.
+        begin: Seconds after which training began; below 0 until it did.
+        notes: What the user should know.
     """
 
     space: Space
     searches: tuple[Trial, ...]
+    plain: Arch
     members: int
+    plain_members: int
     baseline: int
     recipe: Recipe
-    pilot: Mapping[str, Any] | None
-    settled: bool
+    folds: int
+    flops: float = 0.0
+    pilot: Mapping[str, Any] | None = None
+    round: float = 0.0
+    begin: float = -1.0
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
@@ -93,41 +120,62 @@ def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
     pilot decides, so that two runs may have other numbers; a resumed run keeps its own. So many seconds of the budget
     are spent already.
     """
-    folder, settings, task, ladder = run.folder, run.settings, run.task, run.ladder
-    if (folder / PLAN).exists():
-        return _read(folder / PLAN, ladder)
-    recipe = recipe_of(settings, task)
-    if settings.seconds is None:
-        space = widest(settings, ladder, task, recipe)
-        searches, notes = tuple(trials(settings, space)), _notes(no_pruning(settings, space))
-        plan = DesignPlan(space, searches, settings.members, settings.baseline, recipe, None, True, notes)
-    else:
-        plan = _within(settings, settings.seconds, spent, task, ladder, recipe)
-    write_json(folder / PLAN, plan.to_json())
+    if (run.folder / PLAN).exists():
+        return _read(run.folder / PLAN, run.ladder)
+    plan = _planned(run) if run.settings.seconds is None else _within(run, run.settings.seconds, spent)
+    write_plan(run, plan)
     return plan
 
 
-def settle(run: DesignRun, plan: DesignPlan, task: Task, archs: list[Arch], elapsed: Callable[[], float]) -> DesignPlan:
-    """Plan members and epochs again from the time that is left and a few of the architectures that were found."""
+def write_plan(run: DesignRun, plan: DesignPlan) -> None:
+    """Write ``plan.json``."""
+    write_json(run.folder / PLAN, plan.to_json())
+
+
+def begun(run: DesignRun, plan: DesignPlan, elapsed: float) -> DesignPlan:
+    """The plan with the rounds of training fitted to what is left of a time budget once the searches are over."""
     settings = run.settings
-    if plan.settled or settings.seconds is None:
+    if settings.seconds is None or plan.begin >= 0:
         return plan
-    most = recipe_of(settings, task).epochs
-    seconds = epoch_seconds(plan.space, archs, task, plan.recipe, settings.device, PILOT * settings.seconds)
-    left = settings.seconds * (1 - RESERVE / 2) - elapsed()
-    members, baseline, epochs, expected = training_numbers(
-        seconds, left, settings.members, settings.baseline, most, settings.workers, least_epochs(task, plan.recipe)
-    )
-    settled = replace(
-        plan,
-        members=members,
-        baseline=baseline,
-        recipe=replace(recipe_of(settings, task, epochs), patience=0),
-        pilot={**(plan.pilot or {}), "training": {"epoch": seconds, "left": left, "expected": expected}},
-        settled=True,
-    )
-    write_json(run.folder / PLAN, settled.to_json())
+    rounds = -(-(plan.members + plan.baseline) // trainers(settings))
+    left = training_seconds(settings.seconds, elapsed) / rounds
+    settled = replace(plan, begin=elapsed, round=max(1.0, min(left, (plan.pilot or {}).get("longest", left))))
+    write_plan(run, settled)
     return settled
+
+
+def plains(task: Task, limits: Mapping[str, float] | None = None) -> list[Arch]:
+    """Plain networks for a task, the thinnest first: what a competent person takes, and thinner ones.
+
+    There are none where inputs have no grid that is large enough, or where limits are on more than can be counted.
+
+    Example:
+        >>> from trainless.tasks import task
+        >>> [named_space(PLAIN).format(arch)[:16] for arch in plains(task("digits"))]
+        ['width=16,depth=1', 'width=16,depth=2', 'width=32,depth=2']
+    """
+    space = Residual()
+    try:
+        usual = space.plain(task)
+    except InputError:
+        return []
+    names = [decision.name for decision in space.decisions]
+
+    def changed(**options: int) -> Arch:
+        return tuple(options.get(name, option) for name, option in zip(names, usual, strict=True))
+
+    place = names.index("stride")
+    further = min(usual[place] + 1, len(space.decisions[place]) - 1)
+    found = {usual, changed(width=0), changed(width=0, depth=0), changed(width=0, depth=0, stride=further)}
+    if task.dims == 3:
+        found.add(changed(width=1))
+    if min(-(-length // STRIDES[further]) for length in task.input_shape[1:]) < 4:
+        found.discard(changed(width=0, depth=0, stride=further))
+    counts = {arch: space.counts(arch, task) for arch in found}
+    if not set(limits or ()) <= {"params", "flops"}:
+        return []
+    fit = [arch for arch in found if all(getattr(counts[arch], name) <= most for name, most in (limits or {}).items())]
+    return sorted(fit, key=lambda arch: counts[arch].flops)
 
 
 def trials(settings: DesignSettings, space: Space, evaluations: int | None = None) -> list[Trial]:
@@ -166,28 +214,43 @@ def no_pruning(settings: DesignSettings, space: Space) -> str:
 
 
 def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -> Recipe:
-    """The data's recipe with as many epochs at most; on small data the default one has smaller batches."""
-    found = recipe_for(task)
-    most = epochs or min(found.epochs, settings.epochs)
-    warmup = min(found.warmup, most // 5)
-    found = replace(found, epochs=most, warmup=warmup, patience=0 if found.patience >= most else found.patience)
-    if found.name == "default" and task.train is not None:
-        found = replace(found, batch=max(8, min(found.batch, 2 ** max(0, (len(task.train) // STEPS).bit_length() - 1))))
-    return found
+    """The recipe that was asked for, or the default one with batches and augmentation that fit the data."""
+    found = recipe_for(task, settings.recipe)
+    if found.name != DEFAULT:
+        most = min(found.epochs, epochs or settings.epochs)
+        return replace(found, epochs=most, patience=0 if found.patience >= most else found.patience)
+    samples = len(task.part("train"))
+    batch = max(8, min(found.batch, 2 ** max(0, (samples // STEPS).bit_length() - 1)))
+    most = epochs or settings.epochs
+    return replace(found, epochs=most, batch=batch, augmentation=augmentation_for(task.dims, strong=most >= MANY))
 
 
-def widest(settings: DesignSettings, ladder: list[Space], task: Task, recipe: Recipe) -> Space:
-    """The widest space whose training is within the settings' work, by counts alone; the thinnest at least.
+def prunings(space: Space, *, number: int = 1, first: Sequence[str] = ()) -> int:
+    """The number of regions that a search by pruning looks at, whatever it finds.
 
-    Work is members × epochs × samples × 3 × multiply–accumulates of the densest architecture: a forward pass, and a
-    backward pass of twice as much. It depends on the data and the preset, not on this machine's pace, so that the same
-    command makes the same networks everywhere.
+    Each decision loses so many options in a round; the ``first`` ones are closed before.
+
+    Example:
+        >>> from trainless.spaces.nb201 import NasBench201
+        >>> prunings(NasBench201()), prunings(NasBench201(), first=("none",))
+        (88, 57)
     """
-    allowed = settings.work * (CUDA_WORK if settings.device.startswith("cuda") else 1.0)
-    samples = len(task.part("train")) * recipe.epochs * (settings.members + settings.baseline)
+    sizes = [max(1, len(set(decision.options) - set(first))) for decision in space.decisions]
+    total = 0
+    while any(size > 1 for size in sizes):
+        total += 1 + sum(size for size in sizes if size > 1)
+        sizes = [max(1, size - number) for size in sizes]
+    return total
+
+
+def widest(ladder: list[Space], task: Task, flops: float) -> Space:
+    """The widest space whose densest architecture is within so many multiply–accumulates; the thinnest at least.
+
+    It depends on the data, not on this machine's pace, so that the same command makes the same networks everywhere.
+    """
     chosen = ladder[0]
     for space in ladder[1:]:
-        if 3 * samples * densest_flops(space, task) <= allowed:
+        if densest_flops(space, task) <= flops:
             chosen = space
     return chosen
 
@@ -209,28 +272,89 @@ def scored_samples(task: Task) -> int:
     return 0 if n >= 128 else n // 8 * 8 or n
 
 
-def _within(
-    settings: DesignSettings, budget: float, spent: float, task: Task, ladder: list[Space], recipe: Recipe
-) -> DesignPlan:
-    start, seconds = time.monotonic(), budget - spent
-    seen = hold_back(task, recipe, settings.seed, choosing=settings.learn).task
-    proxies, init = select(named_ranking(settings.ranking).proxies), init_named(settings.init)
+def _planned(run: DesignRun) -> DesignPlan:
+    """The plan without a time budget: the preset's numbers and the usual plain network."""
+    settings, task = run.settings, run.task
+    found = plains(task, settings.limits) if settings.plain else []
+    usual = next((arch for arch in found if arch == Residual().plain(task)), found[-1]) if found else ()
+    recipe = recipe_of(settings, task)
+    space, flops = _home(run, usual, recipe)
+    searches, notes = tuple(trials(settings, space)), _notes(no_pruning(settings, space))
+    members, plain = _shares(settings, settings.members, usual)
+    return DesignPlan(
+        space, searches, usual, members, plain, settings.baseline, recipe, settings.folds, flops, notes=notes
+    )
 
-    def measured(rung: Space) -> Any:
-        options: dict[str, Any] = {"seed": settings.seed, "init": init, "device": settings.device}
-        measure = ByProxies(rung, task, proxies, batch=scored_samples(task), **options)
-        prune = "prune" in settings.methods and not no_pruning(settings, rung)
-        return pace_of(rung, measure, seen, recipe, settings, seconds, prune=prune)
 
-    fewest = least_epochs(task, recipe)
-    space, pace, numbers = plan_within(seconds, ladder, measured, settings, recipe.epochs, fewest, gone=spent)
-    chosen, why = trials(settings, space, numbers.evaluations), no_pruning(settings, space)
-    if not numbers.prune and any(trial.evaluations is None for trial in chosen):
-        chosen = [trial for trial in chosen if trial.evaluations is not None]
-        why = "it does not fit into the time budget"
-    pilot = {"seconds": time.monotonic() - start, "pace": asdict(pace), "expected": asdict(numbers)}
-    final = replace(recipe_of(settings, task, numbers.epochs), patience=0)  # no early end: its time is known
-    return DesignPlan(space, tuple(chosen), numbers.members, numbers.baseline, final, pilot, False, _notes(why))
+def _shares(settings: DesignSettings, members: int, plain: Arch) -> tuple[int, int]:
+    """All members, and those of them that are plain: half of them, rounded down, where there is a plain network."""
+    return members, members // 2 if settings.plain and plain else 0
+
+
+def _home(run: DesignRun, plain: Arch, recipe: Recipe) -> tuple[Space, float]:
+    """The space to search, and the most multiply–accumulates of a network there; 0 for any.
+
+    That is a multiple of the plain network's, or what the preset's work allows where there is none.
+    """
+    settings, task = run.settings, run.task
+    if plain:
+        flops = BAND * Residual().counts(plain, task).flops
+    else:
+        samples = len(task.part("train")) * recipe.epochs * (settings.members + settings.baseline)
+        flops = settings.work / (3 * samples)
+    space = widest(run.ladder, task, flops)
+    limited = isinstance(space, Counted) and len(run.ladder) == 1 and bool(plain) and "flops" not in settings.limits
+    return space, flops if limited else 0.0
+
+
+def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
+    """The plan within a time budget: a pilot times the plain network and the scores."""
+    settings, task, start = run.settings, run.task, time.monotonic()
+
+    def gone() -> float:
+        return spent + time.monotonic() - start
+
+    recipe = recipe_of(settings, task)
+    good = good_epochs(len(task.part("train")), recipe.batch)
+    seen = hold_back(task, recipe, settings.seed, settings.folds).fold(0)
+    search = SEARCH * budget
+    measured: dict[str, float] = {}
+    found = plains(task, settings.limits) if settings.plain else []
+    plain: Arch = ()
+    least = min(LEAST_MEMBERS, settings.members)
+    members, longest, epoch = settings.members, math.inf, 0.0
+    for arch in found:
+        epoch = epoch_seconds(Residual(), arch, seen, recipe, settings.device)
+        measured[Residual().format(arch)] = epoch
+        left = training_seconds(budget, gone() + search)
+        number, longest = members_within(left, good * epoch, settings.members, trainers(settings))
+        fits = number * good * epoch <= 1.3 * left * trainers(settings) and number >= least
+        if not plain or fits:
+            plain, members = arch, number
+        if not fits or gone() - spent > PILOT * budget:
+            break
+    if not found:
+        arch = sample(run.ladder[0], np.random.default_rng(settings.seed))
+        epoch = epoch_seconds(run.ladder[0], arch, seen, recipe, settings.device)
+        left = training_seconds(budget, gone() + search)
+        members, longest = members_within(left, good * epoch, settings.members, trainers(settings))
+    space, flops = _home(run, plain, recipe)
+    options: dict[str, Any] = {"seed": settings.seed, "init": init_named(settings.init), "device": settings.device}
+    proxies = select(named_ranking(settings.ranking).proxies)
+    measure = ByProxies(space, task, proxies, batch=scored_samples(task), **options)
+    score = score_seconds(space, measure, settings.seed, PILOT * budget)
+    require_time(budget, gone(), epoch)
+    count = max(1, len(settings.methods) * settings.searches)
+    evaluations = evaluations_within(search, score, count, settings.evaluations, settings.workers)
+    fitted = replace(settings, evaluations=evaluations, members=members)
+    chosen, why = trials(fitted, space), no_pruning(fitted, space)
+    total, own = _shares(settings, members, plain)
+    epochs = min(settings.epochs, good) if math.isinf(longest) else math.ceil(FULL * good)
+    pilot = {"seconds": time.monotonic() - start, "epoch": measured, "score": score, "longest": longest}
+    made = replace(recipe_of(settings, task, epochs), patience=0)
+    return DesignPlan(
+        space, tuple(chosen), plain, total, own, 0, made, settings.folds, flops, pilot, longest, notes=_notes(why)
+    )
 
 
 def _notes(why: str) -> tuple[str, ...]:

@@ -41,8 +41,13 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
             ``"paper"`` for TEACUP's composite, which was fitted on it, and ``"own"`` for all other rankings.
         evaluations: The most candidates of each search. Pruning takes a fixed number (57 on ``nb201``) and is left out
             where that is more, or where the members leave it no place.
-        members: Members of the ensemble.
-        epochs: The most epochs; a recipe of fewer keeps its number.
+        members: Networks that are trained for the ensemble: searched ones and, where ``plain`` says so, plain residual
+            networks, half of each.
+        epochs: The epochs without a time budget; a recipe of fewer keeps its number.
+        recipe: A registered recipe, or ``"paper"`` for that of the data's own paper; by default one for any data.
+        plain: Whether plain residual networks compete with those that were found.
+        classical: Whether random convolutions with a ridge head compete too, on signals.
+        folds: On small data every network holds another fold out, of so many; 1 keeps the validation part as it is.
         baseline: Members of the ensemble of one architecture to compare with (TEACUP, 7.7); 0 for none.
         learn: Whether only the first half of the members, two at least, is chosen by the ranking, and the others once
             those are trained, by what :func:`trainless.rankings.learn` makes of their validation losses.
@@ -60,7 +65,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
 
     preset: str = setting("fast", "How much is done: fast, thorough, or teacup for the paper's numbers.")
     time: float | str | None = common("time")
-    space: str = common("space")
+    space: str = common("space", None, shown="residual; nb201 with --preset teacup")
     space_args: Mapping[str, Any] = common(
         "space_args", {}, shown="the width that fits the data and the preset", read=parse_arguments
     )
@@ -68,7 +73,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     init: str = common("init", None, shown="own; paper with --ranking teacup")
     evaluations: int = common("evaluations", None, shown="the preset's")
     members: int = setting(None, "The members of the ensemble.", kind=int, least=LEAST["members"])
-    epochs: int = setting(None, "The most epochs of a training.", kind=int, least=LEAST["epochs"])
+    epochs: int = setting(None, "The epochs of a training without --time.", kind=int, least=LEAST["epochs"])
+    recipe: str = setting(None, "How networks are trained (trainless list recipes); paper is the data's own paper's.")
     baseline: int = setting(
         None, "The members of an ensemble of one architecture, to compare with.", kind=int, least=LEAST["baseline"]
     )
@@ -77,6 +83,9 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     by_class: bool = setting(False, "Keep the coverage for every class.")
     accuracy: float = setting(0.95, "The accuracy that is promised on what is not referred to a person.")
     seed: int = common("seed")
+    plain: bool = _PRESETS
+    classical: bool = _PRESETS
+    folds: int = _PRESETS
     searches: int = _PRESETS
     methods: tuple[str, ...] = _PRESETS
     searcher_args: Mapping[str, Mapping[str, Any]] = _PRESETS
@@ -98,7 +107,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         Example:
             >>> made = DesignSettings(members=3).resolved()
             >>> made.members, made.epochs, made.ranking, made.init
-            (3, 25, 'trainless', 'own')
+            (3, 30, 'trainless', 'own')
             >>> DesignSettings(accuracy=2.0).resolved()
             Traceback (most recent call last):
             trainless.core.errors.InputError: accuracy=2.0 was given; expected a number between 0 and 1, such as 0.95
@@ -124,21 +133,36 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         return {**own, "time": self.seconds or 0.0, "limits": self.limits, "device": self.device}
 
 
+def trainers(settings: DesignSettings) -> int:
+    """How many members are trained side by side: one on a GPU, as many as there are workers otherwise."""
+    return settings.workers if settings.device == "cpu" else 1
+
+
 registry: Registry[DesignSettings] = Registry("preset", "presets")
 _COMMON: Mapping[str, Any] = {
-    "methods": ("rl", "genetic", "prune"),
+    "space": "residual",
+    "recipe": "",
+    "plain": True,
+    "classical": True,
+    "folds": 5,
+    "methods": ("genetic",),
     "ranking": "trainless",
     "distinct": True,
+    "baseline": 0,
+    "work": 1e13,
     "rungs": ((4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (16, 3), (16, 5)),
     "searcher_args": {"rl": {"rate": 0.1}, "genetic": {"sets": 3}},
 }
 for _preset in (
-    DesignSettings(preset="fast", searches=1, evaluations=120, members=5, epochs=25, baseline=5, work=1e12, **_COMMON),
-    DesignSettings(
-        preset="thorough", searches=4, evaluations=600, members=12, epochs=200, baseline=10, work=1e14, **_COMMON
-    ),
+    DesignSettings(preset="fast", searches=1, evaluations=120, members=8, epochs=30, **_COMMON),
+    DesignSettings(preset="thorough", searches=2, evaluations=600, members=16, epochs=100, **_COMMON),
     DesignSettings(
         preset="teacup",
+        space="nb201",
+        recipe="paper",
+        plain=False,
+        classical=False,
+        folds=1,
         searches=10,
         evaluations=1000,
         members=30,
@@ -155,6 +179,6 @@ for _preset in (
     registry.add(_preset.preset, _preset)
 descriptions: Mapping[str, str] = {
     "fast": "minutes on two cores",
-    "thorough": "hours: more searches, members and epochs",
+    "thorough": "an hour or more: more searches, members and epochs",
     "teacup": "the paper's: ten runs of each of three methods, 30 members, 10 of one architecture",
 }

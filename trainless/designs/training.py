@@ -17,7 +17,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
-from trainless.designs.holdout import in_own_unit, scale_of, standardised
+from trainless.designs.holdout import Holdout, in_own_unit, scale_of, standardised
 from trainless.designs.settings import DesignSettings
 from trainless.execution.executor import Executor, InProcess, Job, executor_for
 from trainless.learn.checkpoint import Epoch
@@ -58,6 +58,7 @@ class Attempt:
     name: str
     member: Member
     number: int = 0
+    deadline: float | None = None
 
     @property
     def folder(self) -> str:
@@ -76,8 +77,8 @@ class Training:
     A worker whose coordinator is gone leaves at the end of an epoch; what it had reached is in its checkpoint.
     """
 
-    def __init__(self, folder: Path, task: Task, device: str, interval: float, chosen: Space | None) -> None:
-        self.folder, self.task, self.chosen = folder, task, chosen
+    def __init__(self, folder: Path, holdout: Holdout, device: str, interval: float, chosen: Space | None) -> None:
+        self.folder, self.holdout, self.chosen = folder, holdout, chosen
         self.device, self.interval = device, interval
         self.epoch: Callable[[str, Epoch], None] | None = None
 
@@ -89,16 +90,24 @@ class Training:
             if self.epoch is not None:
                 self.epoch(attempt.folder, epoch)
 
-        scale, folder, member = scale_of(self.task), member_folder(self.folder, attempt.folder), attempt.trained
-        where, task = folder, self.task
+        folder, member = member_folder(self.folder, attempt.folder), attempt.trained
+        own = self.holdout.fold(member.fold)
+        where, task, scale = folder, own, scale_of(own)
         if scale is not None:
-            where, task = self.folder / "standardised" / attempt.folder, standardised(self.task, scale)
+            where, task = self.folder / "standardised" / attempt.folder, standardised(own, scale)
         trained = finish_member(
-            where, member, task, device=self.device, interval=self.interval, report=report, chosen=self.chosen
+            where,
+            member,
+            task,
+            device=self.device,
+            interval=self.interval,
+            report=report,
+            chosen=self.chosen,
+            deadline=attempt.deadline,
         )
         if scale is not None:
             net = trained.net if trained.failed else in_own_unit(trained.net, scale, task)
-            save_member(folder, member, replace(trained, net=net), self.task)
+            save_member(folder, member, replace(trained, net=net), own, self.chosen)
         return trained.status
 
     def failed(self, reason: str) -> str:
@@ -110,12 +119,13 @@ class Training:
 
 def train_members(
     folder: Path,
-    task: Task,
+    holdout: Holdout,
     members: Mapping[str, Member],
     settings: DesignSettings,
     *,
     chosen: Space | None = None,
     late: Callable[[], bool] = lambda: False,
+    deadline: Callable[[str], float | None] = lambda name: None,
     epoch: Callable[[str, Epoch], None] | None = None,
     done: Callable[[str, str], None] = lambda folder, status: None,
 ) -> TrainedMembers:
@@ -123,7 +133,8 @@ def train_members(
 
     A member that diverges is trained again from other weights at a lower learning rate, three times in all. On a GPU
     they are trained one after the other in this process; a training may take as long as it likes. ``late`` is asked
-    before a member is begun, whose folder is made then; once true, those not begun are left out. ``epoch`` is called
+    before a member is begun, whose folder is made then; once true, those not begun are left out. ``deadline`` gives the
+    time by which a member has to end by ``time.time()``, if there is one, when it is begun. ``epoch`` is called
     with the member's folder after each epoch that is trained in this process, ``done`` with it and its status after
     each attempt.
     """
@@ -149,10 +160,10 @@ def train_members(
                 elif not place.exists() and late():
                     too_late[attempt.name] = TOO_LATE
                 else:
-                    work = Training(folder, task, settings.device, settings.interval, chosen)
+                    work = Training(folder, holdout, settings.device, settings.interval, chosen)
                     executor = executor or _executor(work, settings, len(members), epoch)
                     place.mkdir(parents=True, exist_ok=True)
-                    job = Job(attempt)
+                    job = Job(replace(attempt, deadline=deadline(attempt.name)))
                     in_flight.add(job.id)
                     executor.submit(job)
             if executor is not None and in_flight:

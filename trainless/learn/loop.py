@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -264,7 +265,7 @@ def add_to_bias(net: nn.Module, values: Tensor) -> None:
     layer = last_linear(net)
     if layer is not None:
         with torch.no_grad():
-            layer.bias += values.to(layer.bias)
+            layer.bias.add_(values.to(layer.bias))
 
 
 def _width(net: nn.Module) -> int:
@@ -290,7 +291,10 @@ def _optimiser(net: nn.Module, recipe: Recipe, device: torch.device) -> optim.Op
     momentum, decay = recipe.momentum, recipe.weight_decay
     kernels = [weight for weight in net.parameters() if weight.ndim > 1 or recipe.decayed == "all"]
     others = [weight for weight in net.parameters() if weight.ndim <= 1 and recipe.decayed == "weights"]
-    weights = [{"params": kernels}, *([{"params": others, "weight_decay": 0.0}] if others else [])]
+    weights: list[dict[str, Any]] = [
+        {"params": kernels},
+        *([{"params": others, "weight_decay": 0.0}] if others else []),
+    ]
     if recipe.optimiser == "adamw":
         return optim.AdamW(weights, rate, (momentum, 0.999), weight_decay=decay, fused=fused, capturable=fused)
     nesterov = recipe.nesterov and momentum > 0

@@ -34,7 +34,7 @@ DESCRIPTION = ("name", "input_shape", "target", "mean", "std", "vocabulary", "fi
 class Member:
     """One network to be trained: everything that decides its weights, except the data and the machine.
 
-    The space is a registered name with its parameters.
+    The space is a registered name with its parameters. ``fold`` is the fold of small data that it is not trained on.
 
     Example:
         >>> from trainless.learn.recipe import recipe
@@ -48,6 +48,7 @@ class Member:
     arch: Arch
     seed: int
     recipe: Recipe
+    fold: int = 0
 
 
 def member_of(chosen: Space, arch: Arch, recipe: Recipe, seed: int = 0) -> Member:
@@ -66,6 +67,8 @@ def of_architectures(chosen: Space, archs: Iterable[Arch], recipe: Recipe, seed:
 
 def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
     """The member's network with the weights that its seed gives; ``chosen`` is a space that is not registered."""
+    if chosen is not None and chosen.name != member.space:
+        chosen = None
     if chosen is None and ":" in member.space:
         raise InputError(
             f"the member's space is {member.space}, whose code runs only where you name it: give --space {member.space}"
@@ -100,10 +103,17 @@ def task_from_json(data: Json) -> Task:
     return from_json(Task, {name: data[name] for name in DESCRIPTION if name in data})
 
 
-def save_member(folder: Path, member: Member, trained: Trained, task: Task) -> None:
+def notation(member: Member, chosen: Space | None = None) -> str:
+    """The arch of a member as its space writes it; ``chosen`` is a space that is not registered."""
+    home = chosen if chosen is not None and chosen.name == member.space else None
+    return (home or space(member.space, **member.parameters)).format(member.arch)
+
+
+def save_member(folder: Path, member: Member, trained: Trained, task: Task, chosen: Space | None = None) -> None:
     """Write a trained member; its JSON is written last, so that a folder with one is complete."""
     write_tensors(folder / WEIGHTS, trained.net.state_dict(), {"member": to_json(member)})
     about = {"version": VERSION, "member": to_json(member), "status": trained.status}
+    about["text"] = notation(member, chosen)
     write_json(folder / MEMBER, {**about, "history": strict(trained.history), "task": task_to_json(task)})
 
 
@@ -137,6 +147,7 @@ def finish_member(
     interval: float = 20.0,
     report: Report | None = None,
     chosen: Space | None = None,
+    deadline: float | None = None,
 ) -> Trained:
     """Have a trained member in its folder: read it, resume from its checkpoint, or train it from the start."""
     if (folder / MEMBER).exists():
@@ -146,9 +157,17 @@ def finish_member(
         return trained
     checkpoint, net, seed = folder / CHECKPOINT, build(member, task, chosen), member.seed
     trained = train(
-        net, task, member.recipe, seed=seed, device=device, checkpoint=checkpoint, interval=interval, report=report
+        net,
+        task,
+        member.recipe,
+        seed=seed,
+        device=device,
+        checkpoint=checkpoint,
+        interval=interval,
+        report=report,
+        deadline=deadline,
     )
-    save_member(folder, member, trained, task)
+    save_member(folder, member, trained, task, chosen)
     checkpoint.unlink(missing_ok=True)
     return trained
 

@@ -256,6 +256,9 @@ def metrics_for(target: Target, named: bool = False) -> Mapping[str, Prepare]:
     return {"binary": BINARY, "multiclass": BINARY if named else CLASSES, "regression": VALUES}[target.kind]
 
 
+ALIKE = ("balanced_accuracy", "f1_macro", "sensitivity", "specificity")  # metrics that count classes alike
+
+
 def evaluate(
     target: Target,
     y: npt.NDArray[np.generic],
@@ -265,8 +268,13 @@ def evaluate(
     level: float = 0.95,
     seed: int = 0,
     positive: int | None = None,
+    prior: Sequence[float] = (),
 ) -> dict[str, MetricValue]:
     """All metrics of a prediction, probabilities ``(N, classes)`` or values ``(N, outputs)``, with their intervals.
+
+    Accuracy is that of the most probable class. Balanced accuracy, macro F1, sensitivity and specificity, which count
+    classes alike, are of the answers that weigh them alike (:func:`alike`) where the ``prior``, the classes' shares at
+    which the probabilities are, is given.
 
     ``positive`` is the class that sensitivity and specificity are of, by default the second of two; with more classes
     they are there where it is given, and tell that class from all others.
@@ -285,13 +293,29 @@ def evaluate(
     found = {}
     for name, prepare in metrics_for(target, positive is not None).items():
         own = {} if name not in OF_A_CLASS or positive is None else {"positive": positive}
-        metric = prepare(y, predicted, **own)
+        said = alike(predicted, prior) if name in ALIKE and len(prior) else predicted
+        metric = prepare(y, said, **own)
         if name in SHARES:
-            bounds = SHARES[name](y, predicted, level, **own)
+            bounds = SHARES[name](y, said, level, **own)
             found[name] = MetricValue(metric(np.ones(len(y))), *bounds)
         else:
-            found[name] = _estimate(name, metric, y, predicted, draws, level, seed)
+            found[name] = _estimate(name, metric, y, said, draws, level, seed)
     return found
+
+
+def alike(p: Floats, prior: Sequence[float]) -> Floats:
+    """Probabilities as if all classes were equally frequent: each divided by its share, where there is one.
+
+    Their most probable class is the one that stands out most against its share: a rare disease is called where its
+    probability is far above its prevalence, and not only where it is above one half.
+
+    Example:
+        >>> alike(np.array([[0.8, 0.2]]), (0.9, 0.1)).round(2).tolist()
+        [[0.31, 0.69]]
+    """
+    shares = np.asarray(prior, np.float64)
+    raised = np.where(shares > 0, p / np.where(shares > 0, shares, 1.0), 0.0)
+    return np.asarray(raised / np.maximum(raised.sum(1, keepdims=True), 1e-300))
 
 
 @dataclass(frozen=True)

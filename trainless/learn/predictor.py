@@ -33,6 +33,7 @@ from trainless.learn.deferral import Deferral, fit_deferral
 from trainless.learn.drift import Drift, InputStatistics, fit_drift, fit_inputs, last_features, statistics
 from trainless.learn.ensemble import average, entropies, predictions, require_members, variance, vote
 from trainless.learn.members import VERSION, load_member, member_folder, read_document, task_from_json, task_to_json
+from trainless.learn.metrics import alike
 from trainless.learn.neighbours import Neighbours, neighbours_of
 from trainless.learn.reading import ReadingSettings, class_index
 from trainless.learn.screening import Screening, at_prevalence, fit_screening
@@ -56,6 +57,7 @@ class Prediction:
         mean: The ensemble's probabilities, calibrated, or mean values ``(N, outputs)``.
         variance: Across members.
         label: The most probable class.
+        alike: The class that stands out most against its share of the training data (:func:`~.metrics.alike`).
         vote: The class that most members choose.
         total: Entropy of the mean in nats.
         aleatoric: Mean entropy of the members.
@@ -72,6 +74,7 @@ class Prediction:
     mean: Floats
     variance: Floats
     label: Labels | None = None
+    alike: Labels | None = None
     vote: Labels | None = None
     total: Floats | None = None
     aleatoric: Floats | None = None
@@ -170,6 +173,7 @@ class Predictor:
             p,
             spread,
             label=p.argmax(1),
+            alike=(alike(p, self.prior) if self.prior else p).argmax(1),
             vote=vote(members, self.weights),
             **vars(parts),
             sets=None if self.sets is None else self.sets.sets(p),
@@ -252,19 +256,64 @@ def calibrate(
     """
     bare = Predictor(task, nets, np.asarray(weights, np.float64))
     members, features = run_part(bare, task, "valid", device, index)
-    bare = replace(bare, neighbours=neighbours_of(nets, task, seed=seed))
-    train, valid = task.part("train"), task.part("valid")
+    valid = task.part("valid")
+    known = watched(bare, task, seed, device, index, features)
     y: npt.NDArray[Any] = np.asarray(valid.y)[valid.first_of(index)]
+    return promised(
+        known,
+        members,
+        y,
+        coverage=coverage,
+        by_class=by_class,
+        accuracy=accuracy,
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def watched(
+    bare: Predictor, seen: Task, seed: int, device: str, index: Index | None = None, features: Floats | None = None
+) -> Predictor:
+    """The predictor with what tells drift and finds similar cases: samples that its members learnt from, and others.
+
+    Held-out samples are rows of the task's validation part, all by default, with their features where they are known.
+    """
+    train, valid = seen.part("train"), seen.part("valid")
     some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:DRIFT_SAMPLES]))
-    drift = fit_drift(run_part(bare, task, "train", device, some)[1], features)
-    inputs = fit_inputs(part_statistics(task, "train", some), part_statistics(task, "valid", index))
-    mean = average(members, bare.weights)
+    held = np.arange(len(valid)) if index is None else index
+    there = run_part(bare, seen, "valid", device, held)[1] if features is None else features
+    drift = fit_drift(run_part(bare, seen, "train", device, some)[1], there)
+    inputs = fit_inputs(part_statistics(seen, "train", some), part_statistics(seen, "valid", held))
+    return replace(bare, drift=drift, inputs=inputs, neighbours=neighbours_of(bare.nets, seen, seed=seed))
+
+
+def promised(
+    bare: Predictor,
+    members: Floats,
+    y: npt.NDArray[Any],
+    *,
+    coverage: float = 0.9,
+    by_class: bool = False,
+    accuracy: float = 0.95,
+    confidence: float = 0.9,
+    seed: int = 0,
+) -> Predictor:
+    """The predictor with what it promises, by what its members say of cases that they were not trained on.
+
+    Members are ``(members, cases, outputs)`` in a random order of the cases; NaN where a member was trained on a case,
+    of which the others speak for the ensemble. Each case is then answered by fewer networks than a new one will be, so
+    that promises are rather too cautious than too bold.
+    """
+    task, there = bare.task, np.isfinite(members[:, :, 0])
+    share = bare.weights[:, None] * there
+    spoken = share.sum(0) > 0
+    members, y, share = members[:, spoken], y[spoken], share[:, spoken] / share[:, spoken].sum(0)
+    filled = np.where(np.isfinite(members), members, 0.0)
+    mean = np.einsum("mn,mnk->nk", share, filled)
     if task.target.kind == "regression":
         floor = max(FLOOR * float(np.std(np.asarray(task.part("train").y, np.float64))), 1e-12)
-        spread = deviation(members, bare.weights)
-        return replace(
-            bare, drift=drift, inputs=inputs, intervals=fit_intervals(mean, spread, y, coverage, floor=floor)
-        )
+        spread = np.sqrt(np.einsum("mn,mnk->nk", share, np.square(filled - mean)))
+        return replace(bare, intervals=fit_intervals(mean, spread, y, coverage, floor=floor))
     third = len(y) // 3
     temperature = fit_temperature(mean[:third], y[:third]) if third else 1.0
     p, rest = sharpen(mean[third:], temperature), y[third:]
@@ -276,8 +325,6 @@ def calibrate(
         temperature=temperature,
         sets=sets,
         deferral=rule,
-        drift=drift,
-        inputs=inputs,
         positive=class_index(class_names(task.target), ""),
         prior=tuple((counts / counts.sum()).tolist()),
         held=Held(p, rest),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainless.core.errors import TrainlessError
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.members import MEMBER, read_document
@@ -75,7 +73,7 @@ class DesignReader(RunReader):
                 found.add(arch, f"{name}: {column}", reason)
         for name, about in self._members.items():
             if about["status"] != OK:
-                found.add(self._arch(about), f"member {name}", str(about["status"]))
+                found.add(str(about["arch"]), f"member {name}", str(about["status"]))
         return found
 
     def refresh(self) -> bool:
@@ -163,16 +161,9 @@ class DesignReader(RunReader):
     def _candidates(self) -> Candidates:
         names = list(self._members)
         rows = [self._members[name]["values"] for name in names]
-        archs = [self._arch(self._members[name]) for name in names]
+        archs = [str(self._members[name]["arch"]) for name in names]
         status = [str(self._members[name]["status"]) for name in names]
         return table_of(archs, COLUMNS, rows, status, names=names)
-
-    def _arch(self, about: Mapping[str, Any]) -> str:
-        arch = tuple(about["arch"])
-        if self.space is not None:
-            with suppress(TrainlessError, IndexError, ValueError):
-                return self.space.format(arch)
-        return ",".join(map(str, arch))
 
     def best(self) -> Best | None:
         table = self.table()
@@ -194,7 +185,7 @@ def _member(about: Mapping[str, Any]) -> dict[str, Any]:
     best: Mapping[str, Any] = min(history, key=lambda epoch: _number(epoch.get("valid_loss")), default={})
     loss, accuracy = (_number(best.get(name), math.nan) for name in ("valid_loss", "valid_accuracy"))
     values = [loss, accuracy, float(len(history)), float(sum(epoch["seconds"] for epoch in history))]
-    return {"arch": [int(part) for part in about["member"]["arch"]], "status": str(about["status"]), "values": values}
+    return {"arch": str(about["text"]), "status": str(about["status"]), "values": values}
 
 
 def _number(value: Any, otherwise: float = math.inf) -> float:
