@@ -26,7 +26,7 @@ from trainless.core.task import Task
 from trainless.designs.budget import FULL, good_epochs
 from trainless.designs.planning import plains, recipe_of
 from trainless.designs.settings import DesignSettings
-from trainless.execution.engine import perform
+from trainless.execution.executor import perform
 from trainless.learn.loop import train
 from trainless.learn.predictor import predict_part
 from trainless.rankings import ranking
@@ -34,7 +34,7 @@ from trainless.runs.signals import scores_of
 from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
 from trainless.spaces.moves import sample
-from trainless.spaces.residual import STRIDES, Residual, shape_of
+from trainless.spaces.residual import STRIDES, Residual
 from trainless.tasks import task as named_task
 
 LOOKED, FIRST, FOLDS = 60, 3, 3
@@ -61,8 +61,8 @@ def plain_of(task: Task) -> Arch:
 def near(arch: Arch, plain: Arch, task: Task) -> bool:
     """Whether an arch costs half to twice as much as the plain one and does not shrink its input to nothing."""
     cost = SPACE.counts(arch, task).flops / SPACE.counts(plain, task).flops
-    shape = shape_of(arch, task.dims)
-    steps = abs(STRIDES.index(shape.stride) - STRIDES.index(shape_of(plain, task.dims).stride))
+    shape = SPACE.shape(arch, task.dims)
+    steps = abs(STRIDES.index(shape.stride) - STRIDES.index(SPACE.shape(plain, task.dims).stride))
     return 0.5 <= cost <= 2.0 and steps <= 1
 
 

@@ -14,7 +14,8 @@ THIN = {"channels": 3, "cells": 1}
 def small(**changes: Any) -> DesignSettings:
     """Settings of a very small design."""
     numbers: dict[str, Any] = {"searches": 1, "evaluations": 5, "members": 2, "epochs": 2, "baseline": 0}
-    others: dict[str, Any] = {"methods": ("genetic",), "searcher_args": {}, "space_args": THIN}
+    others: dict[str, Any] = {"methods": ("genetic",), "searcher_args": {}, "space": "nb201", "space_args": THIN}
+    others |= {"plain": False, "classical": False, "folds": 1}
     return DesignSettings(**{**numbers, **others, **changes})
 
 

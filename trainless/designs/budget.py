@@ -28,9 +28,9 @@ from trainless.scoring.measures import Measure
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space
 
-SEARCH, RESERVE, PILOT = 0.12, 0.06, 0.03  # shares of a time budget
+SEARCH, RESERVE, PILOT = 0.1, 0.06, 0.03  # shares of a time budget
 LEAST_RESERVE = 6.0  # seconds to join, judge and report
-GOOD_STEPS, GOOD_EPOCHS = 400, 10  # of a training that is worth its time
+GOOD_STEPS, GOOD_EPOCHS = 300, 12  # of a training that is worth its time
 FULL = 4.0  # times as long, beyond which a training is not continued
 LEAST_MEMBERS = 4  # for which the width of the networks is chosen
 LEAST_SECONDS = 2.0  # of a member
@@ -97,7 +97,7 @@ def good_epochs(samples: int, batch: int) -> int:
 
     Example:
         >>> good_epochs(546, 32), good_epochs(5000, 32), good_epochs(30, 8)
-        (23, 10, 100)
+        (17, 12, 75)
     """
     return max(GOOD_EPOCHS, math.ceil(GOOD_STEPS / math.ceil(samples / batch)))
 

@@ -167,7 +167,7 @@ def look(task: Task, settings: DesignSettings) -> list[Space]:
     positive = class_index(class_names(task.target), settings.positive)
     if positive is None and (settings.sensitivity or settings.prevalence):
         raise InputError(f"{task.name}: which class is to be found is not known: name it with --positive")
-    ladder = ladder_of(settings)
+    ladder = ladder_of(settings, task)
     ladder[0].check(task)
     named_ranking(settings.ranking)
     return ladder

@@ -105,11 +105,20 @@ class DesignPlan:
         return {"version": VERSION, "space": key(self.space), **own}
 
 
-def ladder_of(settings: DesignSettings) -> list[Space]:
-    """The spaces to choose a width from, the thinnest first: the preset's, or the one that was asked for."""
+def ladder_of(settings: DesignSettings, task: Task) -> list[Space]:
+    """The spaces to choose a width from, the thinnest first: the preset's, or the one that was asked for.
+
+    Residual networks have the stem strides around that of the plain one, so that no input shrinks to nothing.
+    """
     name, parameters = settings.space, settings.space_args
     if ":" in name or parameters or not {"channels", "cells"} <= set(inspect.signature(spaces[name]).parameters):
-        return [named_space(name, **parameters)]
+        found = named_space(name, **parameters)
+        if isinstance(found, Residual) and not parameters:
+            found.check(task)
+            usual = STRIDES.index(found.shape(found.plain(task), task.dims).stride)
+            near = STRIDES[max(0, usual - 1) : usual + 2]
+            found = replace(found, least_stride=near[0], most_stride=near[-1])
+        return [found]
     return [named_space(name, channels=channels, cells=cells) for channels, cells in settings.rungs]
 
 
@@ -287,8 +296,8 @@ def _planned(run: DesignRun) -> DesignPlan:
 
 
 def _shares(settings: DesignSettings, members: int, plain: Arch) -> tuple[int, int]:
-    """All members, and those of them that are plain: half of them, rounded down, where there is a plain network."""
-    return members, members // 2 if settings.plain and plain else 0
+    """All members, and those of them that are plain: two of three, where there is a plain network."""
+    return members, members - max(1, members // 3) if settings.plain and plain else 0
 
 
 def _home(run: DesignRun, plain: Arch, recipe: Recipe) -> tuple[Space, float]:

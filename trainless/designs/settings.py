@@ -42,7 +42,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         evaluations: The most candidates of each search. Pruning takes a fixed number (57 on ``nb201``) and is left out
             where that is more, or where the members leave it no place.
         members: Networks that are trained for the ensemble: searched ones and, where ``plain`` says so, plain residual
-            networks, half of each.
+            networks, two of three.
         epochs: The epochs without a time budget; a recipe of fewer keeps its number.
         recipe: A registered recipe, or ``"paper"`` for that of the data's own paper; by default one for any data.
         plain: Whether plain residual networks compete with those that were found.

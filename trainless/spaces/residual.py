@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainless.core.arch import Arch, Decision
+from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import AVERAGE, GLOBAL, MAXIMUM, NORM, BlockNetwork, Tally, conv
@@ -27,15 +28,11 @@ SQUEEZED, LEAST_SQUEEZED = 8, 4  # a gate has an eighth of the channels inside, 
 LARGEST_MAP = MappingProxyType({1: 32, 2: 8, 3: 4})  # of a plain network's last map, along its longest axis
 FEW_STAGES = MappingProxyType({1: (32, 512), 2: (16, 96), 3: (16, 48)})  # shorter: two stages; shorter: three
 AFFORDABLE = 200_000_000  # multiply–accumulates of a plain network: minutes of training on a processor
-_DECISIONS = (
-    Decision("width", tuple(map(str, WIDTHS))),
-    Decision("depth", tuple(map(str, DEPTHS))),
-    Decision("stages", tuple(map(str, STAGES))),
-    Decision("kernel", ("narrow", "medium", "wide")),
-    Decision("stride", tuple(map(str, STRIDES))),
-    Decision("gate", ("no", "yes")),
-    Decision("pool", POOLS),
-)
+WIDTH = Decision("width", tuple(map(str, WIDTHS)))
+DEPTH = Decision("depth", tuple(map(str, DEPTHS)))
+STAGE = Decision("stages", tuple(map(str, STAGES)))
+KERNEL = Decision("kernel", ("narrow", "medium", "wide"))
+GATE, POOL = Decision("gate", ("no", "yes")), Decision("pool", POOLS)
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,8 @@ class Residual:
     in volumes only the stem's is 3, 5 or 7, and blocks have 3. A gate is a squeeze-and-excitation of each block
     (Hu et al., 2018). Convolutions begin as He et al. (2015) have it.
 
-    With ``zero_gain`` the last norm of each block begins with a gain of zero, so that blocks begin as shortcuts.
+    With ``zero_gain`` the last norm of each block begins with a gain of zero, so that blocks begin as shortcuts;
+    stem strides are from ``least_stride`` to ``most_stride``.
 
     Example:
         >>> space = Residual()
@@ -81,8 +79,23 @@ class Residual:
     """
 
     zero_gain: bool = False
+    least_stride: int = STRIDES[0]
+    most_stride: int = STRIDES[-1]
     name = "residual"
-    decisions = _DECISIONS
+
+    def __post_init__(self) -> None:
+        if not self.strides:
+            given = f"least_stride={self.least_stride} and most_stride={self.most_stride} were given"
+            raise InputError(f"{self.name}: {given}; expected one of {STRIDES} between them")
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The stem strides to choose from."""
+        return tuple(stride for stride in STRIDES if self.least_stride <= stride <= self.most_stride)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return (WIDTH, DEPTH, STAGE, KERNEL, Decision("stride", tuple(map(str, self.strides))), GATE, POOL)
 
     def check(self, task: Task) -> None:
         require_grid(self, task, 4, ", which halves them at least once")
@@ -102,20 +115,27 @@ class Residual:
         self.check(task)
         longest = max(task.input_shape[1:])
         stages = STAGES[sum(longest >= bound for bound in FEW_STAGES[task.dims])]
-        fits = [s for s in STRIDES if -(-longest // (s * 2 ** (stages - 1))) <= LARGEST_MAP[task.dims]]
-        stride = fits[0] if fits else STRIDES[-1]
+        fits = [s for s in self.strides if -(-longest // (s * 2 ** (stages - 1))) <= LARGEST_MAP[task.dims]]
+        stride = fits[0] if fits else self.strides[-1]
         kernel = 1 if task.dims == 1 else 0
         widths = (0,) if task.dims == 3 else (1, 0)
-        found = [(width, 1, STAGES.index(stages), kernel, STRIDES.index(stride), 0, 0) for width in widths]
+        found = [(width, 1, STAGES.index(stages), kernel, self.strides.index(stride), 0, 0) for width in widths]
         return next((arch for arch in found if self.counts(arch, task).flops <= AFFORDABLE), found[-1])
+
+    def shape(self, arch: Arch, dims: int) -> ResidualShape:
+        """What an arch stands for on inputs of so many dimensions."""
+        width, depth, stages, kernel, stride, gate, pool = arch
+        sizes = KERNELS[dims][kernel], STEMS[dims][kernel]
+        step = self.strides[stride]
+        return ResidualShape(WIDTHS[width], DEPTHS[depth], STAGES[stages], *sizes, step, bool(gate), POOLS[pool])
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         require_arch(self, arch, task)
-        return _Net(shape_of(arch, task.dims), task, self.zero_gain)
+        return _Net(self.shape(arch, task.dims), task, self.zero_gain)
 
     def counts(self, arch: Arch, task: Task) -> Counts:
         require_arch(self, arch, task)
-        shape, tally = shape_of(arch, task.dims), Tally()
+        shape, tally = self.shape(arch, task.dims), Tally()
         size = tally.conv(
             task.input_shape[0], shape.width, shape.stem, task.input_shape[1:], stride=min(shape.stride, 2), norm=True
         )
@@ -147,13 +167,6 @@ class Residual:
         blocks = (Block(named, f"{int(width) * 2**stage} channels") for stage in range(int(stages)))
         stem = Block("stem", f"{width} channels, stride {stride}")
         return (Chain("network", (stem, *blocks, Block(f"{pool}, classifier"))),)
-
-
-def shape_of(arch: Arch, dims: int) -> ResidualShape:
-    """What an arch of the space stands for on inputs of so many dimensions."""
-    width, depth, stages, kernel, stride, gate, pool = arch
-    sizes = KERNELS[dims][kernel], STEMS[dims][kernel]
-    return ResidualShape(WIDTHS[width], DEPTHS[depth], STAGES[stages], *sizes, STRIDES[stride], bool(gate), POOLS[pool])
 
 
 def _blocks(shape: ResidualShape) -> list[tuple[int, int, int]]:
