@@ -24,7 +24,9 @@ from trainless.tasks import task as load
 
 SPACE = space("nb201", **THIN)
 ARCHS = [(3, 1, 0, 1, 3, 2), (1, 3, 2, 0, 1, 3), (3, 3, 3, 3, 3, 3)]
-QUICK = recipe("default", epochs=2, warmup=0, patience=0, batch=16)
+QUICK = recipe("default", optimiser="sgd", epochs=2, batch=16)
+BEST = recipe("default", keep="best")
+HELD = hold_back(blobs(), QUICK, 0)
 
 
 def members(number: int, **changes: float) -> dict[str, Member]:
@@ -34,38 +36,74 @@ def members(number: int, **changes: float) -> dict[str, Member]:
 
 def test_calibration_samples_never_stop_training() -> None:
     task = blobs(200)
-    held = hold_back(task, recipe("default"), 0)
-    stopping = np.asarray(held.task.part("valid").x)
-    calibration = np.asarray(task.part("valid").x)[held.calibration]
+    held = hold_back(task, BEST, 0)
+    stopping = np.asarray(held.fold(0).part("valid").x)
+    calibration = np.asarray(task.part("valid").x)[held.held[0]]
     assert len(stopping) + len(calibration) == len(task.part("valid"))
     assert not {row.tobytes() for row in stopping} & {row.tobytes() for row in calibration}
-    assert held.task.fingerprint != task.fingerprint
-    again = hold_back(task, recipe("default"), 0)
-    assert again.calibration.tolist() == held.calibration.tolist()
+    assert held.fold(0).fingerprint != task.fingerprint
+    again = hold_back(task, BEST, 0)
+    assert again.held[0].tolist() == held.held[0].tolist()
 
 
 def test_everything_calibrates_where_nothing_was_chosen() -> None:
     task = blobs(200)
     held = hold_back(task, recipe("nb201"), 0)
-    assert held.task is task
-    assert sorted(held.calibration.tolist()) == list(range(len(task.part("valid"))))
+    assert held.fold(0) is task
+    assert sorted(held.held[0].tolist()) == list(range(len(task.part("valid"))))
+
+
+def test_folds_hold_every_case_out_once_and_train_on_all_others() -> None:
+    task = blobs(200)
+    held = hold_back(task, recipe("default"), 0, 5)
+    pool = len(task.part("train")) + len(task.part("valid"))
+    assert sorted(np.concatenate(held.held).tolist()) == list(range(pool))
+    for number in range(5):
+        fold = held.fold(number)
+        assert len(fold.part("train")) + len(fold.part("valid")) == pool
+        seen = {row.tobytes() for row in np.asarray(fold.part("train").x)}
+        assert not seen & {row.tobytes() for row in np.asarray(fold.part("valid").x)}
+        assert np.abs(np.bincount(np.asarray(fold.part("valid").y)) - pool / 10).max() <= 1
+    assert len({held.fold(number).fingerprint for number in range(5)}) == 5
+
+
+def test_windows_and_groups_are_never_in_two_folds() -> None:
+    task = blobs(200)
+    parts = [task.part("train"), task.part("valid")]
+    made = [Part(part.x, part.y * 0 + 1, records=np.arange(len(part)) // 3) for part in parts]
+    held = hold_back(replace(task, train=made[0], valid=made[1]), recipe("default"), 0, 4)
+    assert held.pool.cases == sum(-(-len(part) // 3) for part in parts)
+    owners = [set(np.asarray(held.pool.records)[rows].tolist()) for rows in held.held]
+    assert sum(map(len, owners)) == held.pool.cases
+    groups = [Part(part.x, part.y, np.arange(len(part)) // 7) for part in parts]
+    held = hold_back(replace(task, train=groups[0], valid=groups[1]), recipe("default"), 0, 4)
+    owners = [set(np.asarray(held.pool.groups)[rows].tolist()) for rows in held.held]
+    assert sum(map(len, owners)) == len(set().union(*owners))
+
+
+def test_a_network_speaks_only_of_what_it_did_not_learn_from() -> None:
+    task = blobs(60)
+    held = hold_back(task, recipe("default"), 0, 3)
+    said = held.answers(SPACE.build(ARCHS[0], task), 1, "cpu")
+    assert np.flatnonzero(np.isfinite(said[:, 0])).tolist() == sorted(held.held[1].tolist())
+    assert np.allclose(said[held.held[1]].sum(1), 1)
 
 
 def test_groups_stay_together() -> None:
     task = blobs(200)
     valid = task.part("valid")
     groups = np.arange(len(valid)) // 3
-    held = hold_back(replace(task, valid=Part(valid.x, valid.y, groups)), recipe("default"), 0)
-    kept = held.task.part("valid").groups
+    held = hold_back(replace(task, valid=Part(valid.x, valid.y, groups)), BEST, 0)
+    kept = held.fold(0).part("valid").groups
     assert kept is not None
-    assert not set(kept.tolist()) & set(groups[held.calibration].tolist())
+    assert not set(kept.tolist()) & set(groups[held.held[0]].tolist())
 
 
 def test_two_samples_are_enough_to_divide() -> None:
     task = blobs(80)
     few = replace(task, valid=Part(task.part("valid").x[:2], task.part("valid").y[:2]))
-    held = hold_back(few, recipe("default"), 0)
-    assert (len(held.task.part("valid")), len(held.calibration)) == (1, 1)
+    held = hold_back(few, BEST, 0)
+    assert (len(held.fold(0).part("valid")), len(held.held[0])) == (1, 1)
 
 
 def test_values_are_learnt_in_deviations_and_answered_in_their_unit() -> None:
@@ -86,9 +124,8 @@ def test_values_are_learnt_in_deviations_and_answered_in_their_unit() -> None:
 
 @pytest.mark.slow
 def test_workers_give_the_same_bits(tmp_path: Path) -> None:
-    task = blobs()
-    one = train_members(tmp_path / "one", task, members(2), small())
-    two = train_members(tmp_path / "two", task, members(2), small(workers=2))
+    one = train_members(tmp_path / "one", HELD, members(2), small())
+    two = train_members(tmp_path / "two", HELD, members(2), small(workers=2))
     assert one == two
     for name in one.folders.values():
         first, second = (load_member(member_folder(tmp_path / place, name))[1].net for place in ("one", "two"))
@@ -101,15 +138,15 @@ def test_a_diverged_member_is_reported_and_replaced(tmp_path: Path, monkeypatch:
     mixed = {"00": members(1)["00"], "01": members(2, lr=1e30, clip=0.0)["01"]}
     seen: list[tuple[str, str]] = []
     done = lambda name, status: seen.append((name, status[:8]))  # noqa: E731
-    trained = train_members(tmp_path, blobs(), mixed, small(), done=done)
+    trained = train_members(tmp_path, HELD, mixed, small(), done=done)
     assert trained.folders == {"00": "00", "01": "01-1"}
     assert "diverged" in trained.replaced["01"]
     assert seen == [("00", "ok"), ("01", "diverged"), ("01-1", "ok")]
-    assert train_members(tmp_path, blobs(), mixed, small()) == trained
+    assert train_members(tmp_path, HELD, mixed, small()) == trained
 
 
 def test_a_member_that_always_diverges_is_left_out(tmp_path: Path) -> None:
-    trained = train_members(tmp_path, blobs(), members(1, lr=1e30, clip=0.0), small())
+    trained = train_members(tmp_path, HELD, members(1, lr=1e30, clip=0.0), small())
     assert trained.folders == {}
     assert len(trained.replaced) == training.ATTEMPTS
     assert "diverged" in trained.left_out["00"]
@@ -118,7 +155,7 @@ def test_a_member_that_always_diverges_is_left_out(tmp_path: Path) -> None:
 def test_no_member_is_begun_too_late(tmp_path: Path) -> None:
     done: list[str] = []
     trained = train_members(
-        tmp_path, blobs(), members(2), small(), late=lambda: len(done) == 1, done=lambda name, _: done.append(name)
+        tmp_path, HELD, members(2), small(), late=lambda: len(done) == 1, done=lambda name, _: done.append(name)
     )
     assert list(trained.folders) == ["00"]
     assert "time budget" in trained.left_out["01"]

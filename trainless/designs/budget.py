@@ -120,9 +120,9 @@ def members_within(seconds: float, good: float, most: int, workers: int) -> tupl
     There is one round at least, however short, and a round is no longer than ``FULL`` times what is good.
 
     Example:
-        >>> members_within(240.0, 75.0, 8, 2)
+        >>> members_within(240.0, 60.0, 8, 2)
         (6, 80.0)
-        >>> members_within(240.0, 500.0, 8, 2), members_within(240.0, 1.0, 8, 2)
+        >>> members_within(240.0, 500.0, 8, 2), members_within(240.0, 1.0, 8, 1)
         ((2, 240.0), (8, 4.0))
     """
     slower = CROWDED * good if workers > 1 else good

@@ -73,7 +73,7 @@ class Holdout:
         return found
 
 
-def hold_back(task: Task, recipe: Recipe, seed: int, folds: int = 1) -> Holdout:
+def hold_back(task: Task, recipe: Recipe, seed: int, folds: int = 1, *, choosing: bool = False) -> Holdout:
     """Divide the samples into those that teach and those that promises are made on, with whole groups together.
 
     Args:
@@ -81,20 +81,21 @@ def hold_back(task: Task, recipe: Recipe, seed: int, folds: int = 1) -> Holdout:
         recipe: One that keeps the best weights chooses them by half of the validation part.
         seed: Draws folds and orders.
         folds: How many there are on small data, if the data allow it.
+        choosing: Whether the validation part chooses members too, so that only half of it is for promises.
 
     Example:
         >>> from trainless.learn.recipe import recipe
         >>> from trainless.tasks import task
         >>> held = hold_back(task("digits"), recipe("default"), seed=0, folds=5)
         >>> len(held.pool), [len(held.fold(number).valid) for number in range(5)]
-        (1527, [308, 303, 303, 306, 307])
+        (1528, [304, 306, 306, 306, 306])
         >>> held = hold_back(task("digits"), recipe("default", keep="best"), seed=0)
         >>> len(held.fold(0).valid), len(held.held[0])
         (130, 139)
     """
     valid = task.part("valid")
     order = np.random.default_rng([seed, len(valid)])
-    if recipe.keep == "best":
+    if recipe.keep == "best" or choosing:
         stopping, calibration = _halves(valid, task.target.kind == "regression", seed)
         return Holdout(task, valid, (_shuffled(valid, calibration, order),), stopping, seed)
     if folds > 1 and is_small(task):

@@ -122,7 +122,7 @@ def design(
                 plan = plan_numbers(run)
                 winners = search_candidates(run, plan)
                 elapsed = _elapsed(run, plan, winners)
-                holdout = hold_back(task, plan.recipe, asked.seed, plan.folds)
+                holdout = hold_back(task, plan.recipe, asked.seed, plan.folds, choosing=asked.learn)
                 plan = begun(run, plan, elapsed())
                 trained = train_found(run, plan, holdout, winners, elapsed)
                 predictor, weights = join(run, holdout, trained)

@@ -161,7 +161,7 @@ def plains(task: Task, limits: Mapping[str, float] | None = None) -> list[Arch]:
     Example:
         >>> from trainless.tasks import task
         >>> [named_space(PLAIN).format(arch)[:16] for arch in plains(task("digits"))]
-        ['width=16,depth=1', 'width=16,depth=2', 'width=32,depth=2']
+        ['width=16,depth=1', 'width=16,depth=1', 'width=16,depth=2', 'width=32,depth=2']
     """
     space = Residual()
     try:
@@ -291,8 +291,13 @@ def _planned(run: DesignRun) -> DesignPlan:
     searches, notes = tuple(trials(settings, space)), _notes(no_pruning(settings, space))
     members, plain = _shares(settings, settings.members, usual)
     return DesignPlan(
-        space, searches, usual, members, plain, settings.baseline, recipe, settings.folds, flops, notes=notes
+        space, searches, usual, members, plain, settings.baseline, recipe, _folds(settings), flops, notes=notes
     )
+
+
+def _folds(settings: DesignSettings) -> int:
+    """Folds; one where losses are compared to learn which architectures are good."""
+    return 1 if settings.learn else settings.folds
 
 
 def _shares(settings: DesignSettings, members: int, plain: Arch) -> tuple[int, int]:
@@ -325,7 +330,7 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
 
     recipe = recipe_of(settings, task)
     good = good_epochs(len(task.part("train")), recipe.batch)
-    seen = hold_back(task, recipe, settings.seed, settings.folds).fold(0)
+    seen = hold_back(task, recipe, settings.seed, _folds(settings)).fold(0)
     search = SEARCH * budget
     measured: dict[str, float] = {}
     found = plains(task, settings.limits) if settings.plain else []
@@ -362,7 +367,7 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     pilot = {"seconds": time.monotonic() - start, "epoch": measured, "score": score, "longest": longest}
     made = replace(recipe_of(settings, task, epochs), patience=0)
     return DesignPlan(
-        space, tuple(chosen), plain, total, own, 0, made, settings.folds, flops, pilot, longest, notes=_notes(why)
+        space, tuple(chosen), plain, total, own, 0, made, _folds(settings), flops, pilot, longest, notes=_notes(why)
     )
 
 
