@@ -10,6 +10,7 @@ says of the test part), ``summary.json``, and ``report.html``, which is made of 
 
 from __future__ import annotations
 
+import math
 import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

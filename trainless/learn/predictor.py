@@ -284,7 +284,7 @@ def watched(
     there = run_part(bare, seen, "valid", device, held)[1] if features is None else features
     drift = fit_drift(run_part(bare, seen, "train", device, some)[1], there)
     inputs = fit_inputs(part_statistics(seen, "train", some), part_statistics(seen, "valid", held))
-    return replace(bare, drift=drift, inputs=inputs, neighbours=neighbours_of(bare.nets, seen, seed=seed))
+    return replace(bare, drift=drift, inputs=inputs, neighbours=neighbours_of(bare.nets, bare.task, seed=seed))
 
 
 def promised(
