@@ -78,7 +78,7 @@ def test_twins_are_one_candidate_and_one_value() -> None:
 
 
 def test_values_are_losses_of_the_kept_weights(tmp_path: Path) -> None:
-    best, last = member_of(SPACE, (1,) * 6, recipe("default")), member_of(SPACE, (1,) * 6, recipe("nb201"))
+    best, last = member_of(SPACE, (1,) * 6, recipe("default", keep="best")), member_of(SPACE, (1,) * 6, recipe("nb201"))
     history = [strict(Epoch(number, 0.1, 1.0, loss, 0.5, 1.0)) for number, loss in enumerate([0.9, 0.4, 0.7])]
     for place in ("00-1", "01"):
         write_json(member_folder(tmp_path, place) / "member.json", {"version": VERSION, "history": history})

@@ -254,7 +254,7 @@ def test_recipes_are_the_papers() -> None:
         assert (found.lr, found.momentum, found.weight_decay, found.epochs, found.keep) == wanted
         assert found.optimiser == "sgd"
     assert registry["nb201"].batch == 256
-    assert recipe_for(replace(Task.noise((1, 28, 28), 2), name="breastmnist")).name == "teacup-breastmnist"
+    assert recipe_for(replace(Task.noise((1, 28, 28), 2), name="breastmnist"), "paper").name == "teacup-breastmnist"
     with pytest.raises(UnknownName, match="no recipe is called 'teacup-breast'"):
         recipe("teacup-breast")
     with pytest.raises(InputError, match="a recipe has no 'epoch'"):

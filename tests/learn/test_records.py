@@ -75,7 +75,7 @@ def test_predictions_are_the_means_over_windows() -> None:
 def test_calibration_is_by_recording_whatever_the_order_of_windows() -> None:
     task = recordings(400)
     valid = task.part("valid")
-    index = hold_back(task, recipe("default", keep="last", patience=0), seed=0).calibration
+    index = hold_back(task, recipe("default"), seed=0).held[0]
     assert sorted(index) == list(range(len(valid)))
     assert valid.records is not None
     changes = np.count_nonzero(np.diff(valid.records[index]))
@@ -107,11 +107,11 @@ def expected_threshold(task: Task, index: np.ndarray, coverage: float) -> float:
 
 def test_halves_of_the_validation_part_share_no_recording() -> None:
     task = recordings(200)
-    held = hold_back(task, recipe("default"), seed=1)
-    stopping, valid = held.task.part("valid"), task.part("valid")
+    held = hold_back(task, recipe("default", keep="best"), seed=1)
+    stopping, valid = held.fold(0).part("valid"), task.part("valid")
     assert stopping.names is not None
     assert valid.names is not None
-    other = set(np.asarray(valid.names)[held.calibration].tolist())
+    other = set(np.asarray(valid.names)[held.held[0]].tolist())
     assert not set(stopping.names.tolist()) & other
     assert stopping.cases + len(other) == valid.cases
 
