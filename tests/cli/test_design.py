@@ -18,10 +18,13 @@ from trainless.cli.app import run
 from trainless.core.task import Rows
 from trainless.designs import settings as presets
 from trainless.learn.predictor import load_predictor
+from trainless.learn.recipe import recipe
+from trainless.learn.recipe import registry as recipes
 
 SMALL = ("--preset", "tiny-cli", "--space-args", "channels=3,cells=1", "--workers", "1", "--device", "cpu")
 if "tiny-cli" not in presets.registry:
     TINY = replace(presets.registry["fast"], searches=1, evaluations=5, members=2, epochs=2, baseline=0)
+    TINY = replace(TINY, space="nb201", plain=False, classical=False, folds=1)
     presets.registry.add("tiny-cli", replace(TINY, preset="tiny-cli", methods=("genetic",), searcher_args={}))
 if "fewest-cli" not in rankings.registry:
     rankings.registry.add("fewest-cli", rankings.RankSum(("params",)))
@@ -161,8 +164,9 @@ def test_a_large_file_of_signals_is_never_read_whole(
         return found
 
     monkeypatch.setattr(Rows, "__getitem__", seen)
-    monkeypatch.setattr("trainless.learn.batches.EPOCH", 2000)
-    few = ("--evaluations", "3", "--members", "1", "--epochs", "1", "--baseline", "0")
+    if "few-cli" not in recipes:
+        recipes.add("few-cli", recipe("default", name="few-cli", samples=2000))
+    few = ("--evaluations", "3", "--members", "1", "--epochs", "1", "--baseline", "0", "--recipe", "few-cli")
     thin = ("--space-args", "channels=2,cells=1", "--workers", "1", "--device", "cpu", "--json", "--preset", "tiny-cli")
     assert run(("design", str(tmp_path / "signals.npy"), "--out", str(tmp_path / "run"), *few, *thin)) == 0
     summary = json.loads(capsys.readouterr().out)

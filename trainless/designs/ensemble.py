@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,8 +37,9 @@ from trainless.learn.predictor import (
     save_predictor,
     watched,
 )
-from trainless.learn.sanity import check_classes, check_values
+from trainless.learn.sanity import check_classes, check_values, yardstick_figures
 from trainless.learn.screening import check_screening, share
+from trainless.learn.yardsticks import yardsticks
 from trainless.runs.folder import PREDICTIONS, SUMMARY
 
 BASELINE = "single"  # how the names of members of one architecture begin, and where they come from
@@ -90,6 +92,8 @@ def family_of(origin: str) -> str:
 
 
 SEARCHED = "searched"
+CHEAP = 20.0  # seconds that trees and the like may take
+CHEAP_ONES = ("trees", "a linear model")
 KINDS = {"plain": "a plain residual network", "rocket": "random convolutions with a ridge head"}
 
 
@@ -117,23 +121,29 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers, weights
         alone = Predictor(task, nets, np.full(len(names), 1 / len(names)))
         return run_part(alone, task, "test", settings.device)[0]
 
+    def measured(name: str, other: Floats, *, peer: bool = False) -> Json:
+        y = np.asarray(task.part("test").truth)
+        return yardstick_figures(task.target, y, said.mean, other, name=name, peer=peer, draws=draws_for(task), **how)
+
     with one_thread():
         said = predictor.predict_part("test", task=task, device=settings.device)
         counted = [name for name, weight in weights.items() if weight]
         judged = verdict(predictor, task, said, [families[name] for name in counted])
+        judged["yardsticks"] = []
         arrays: dict[str, Any] = {name: value for name, value in vars(said).items() if value is not None}
         if single := names_of(trained, baseline=True):
             arrays["single"] = answers(single)
             judged["single"] = single_verdict(arrays["single"], task, **how)
         for family in dict.fromkeys(families.values()):
+            together = answers([name for name in weights if families[name] == family])
             if family not in judged["by_searcher"]:
-                silent = [name for name in weights if families[name] == family]
-                judged["by_searcher"][family] = dict(strict(_together(answers(silent), task, **how)))
-        judged["yardsticks"] = [
-            {"name": KINDS[family], "peer": True, **about["ensemble"]}
-            for family, about in judged["by_searcher"].items()
-            if family in KINDS
-        ]
+                judged["by_searcher"][family] = dict(strict(_together(together, task, **how)))
+            if family in KINDS:
+                judged["yardsticks"].append(measured(KINDS[family], average(together), peer=True))
+        seconds = min(CHEAP, 0.03 * (settings.seconds or math.inf))
+        for one in yardsticks(task, settings.seed, seconds):
+            if one.test is not None and one.name in CHEAP_ONES:
+                judged["yardsticks"].append(measured(one.name, one.test))
     with replacing(folder / PREDICTIONS) as beside:
         np.savez(beside, y=np.asarray(task.test.truth), **arrays)
     return judged | {"sanity": sanity_of(judged, task, said)}

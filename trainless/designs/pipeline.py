@@ -42,6 +42,7 @@ from trainless.learn.ensemble import most_common
 from trainless.learn.members import MEMBER, Member, history_of, of_architectures, read_document
 from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
+from trainless.learn.recipe import recipe as named_recipe
 from trainless.rankings import ranking as named_ranking
 from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
@@ -50,12 +51,15 @@ from trainless.runs.loop import Loop
 from trainless.searchers.stopping import Budget
 from trainless.spaces.protocol import Space
 from trainless.spaces.residual import Residual
+from trainless.spaces.rocket import Rocket
 from trainless.tasks import task as named_task
 
 OVERTIME = 1.05  # of a time budget, within which a member has to end as far as can be foreseen
 SHORTEST = 0.5  # of a round, in which a member is still trained
-SEEDS, BASELINE_SEEDS, PLAIN_SEEDS = 10_000, 5_000, 3_000
-PLAIN = "plain"  # how the names of plain networks begin, and where they come from
+SEEDS, BASELINE_SEEDS, PLAIN_SEEDS, ROCKET_SEEDS = 10_000, 5_000, 3_000, 8_000
+PLAIN, ROCKET = "plain", "rocket"  # how the names of networks begin that were not searched, and where they come from
+CLASSICAL = 0.1  # of a time budget that classical members may take
+SHORT = 8  # positions of a signal, below which there is nothing to convolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +128,9 @@ def design(
                 winners = search_candidates(run, plan)
                 elapsed = _elapsed(run, plan, winners)
                 holdout = hold_back(task, plan.recipe, asked.seed, plan.folds, choosing=asked.learn)
+                classical = train_classical(run, holdout)
                 plan = begun(run, plan, elapsed())
-                trained = train_found(run, plan, holdout, winners, elapsed)
+                trained = classical | train_found(run, plan, holdout, winners, elapsed)
                 predictor, weights = join(run, holdout, trained)
                 judged = judge(run, predictor, trained, weights)
                 summarise(run, plan, holdout, winners, trained, weights, judged)
@@ -211,6 +216,29 @@ def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callabl
         recorded = max(recorded, plan.begin) + trained / trainers(run.settings)
     before = max(0.0, recorded - (clock.monotonic() - run.started))
     return lambda: before + clock.monotonic() - run.started
+
+
+def train_classical(run: DesignRun, holdout: Holdout) -> TrainedMembers:
+    """Fit what takes seconds, random convolutions with a ridge head, on as many folds as there is time for.
+
+    Writes ``members/rocket-NN/``.
+    """
+    settings, task = run.settings, run.task
+    if not settings.classical or settings.limits or task.dims != 1 or min(task.input_shape[1:]) < SHORT:
+        return TrainedMembers()
+    archs = Rocket().panel(task)
+    share = math.inf if settings.seconds is None else CLASSICAL * settings.seconds * trainers(settings)
+    affordable = share / sum(Rocket().seconds(arch, task) for arch in archs)
+    folds = int(min(len(holdout.held), affordable))
+    first = SEEDS * settings.seed + ROCKET_SEEDS
+    made = of_architectures(Rocket(), [arch for _ in range(folds) for arch in archs], named_recipe("ridge"), first)
+    members = {f"{ROCKET}-{n:02d}": replace(member, fold=n // len(archs)) for n, member in enumerate(made)}
+    if not members:
+        return TrainedMembers()
+    run.progress("training", 0, len(members), ROCKET)
+    trained = train_members(run.folder, holdout, members, settings)
+    run.keep()
+    return replace(trained, origins=dict.fromkeys(members, ROCKET))
 
 
 def train_found(

@@ -337,15 +337,19 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     plain: Arch = ()
     least = min(LEAST_MEMBERS, settings.members)
     members, longest, epoch = settings.members, math.inf, 0.0
+    cost = {arch: Residual().counts(arch, task).flops for arch in found}
     for arch in found:
-        epoch = epoch_seconds(Residual(), arch, seen, recipe, settings.device)
+        if plain and gone() - spent > PILOT * budget:  # no time to measure: at worst it grows as the work does
+            epoch *= cost[arch] / max(1, cost[plain])
+        else:
+            epoch = epoch_seconds(Residual(), arch, seen, recipe, settings.device)
         measured[Residual().format(arch)] = epoch
         left = training_seconds(budget, gone() + search)
         number, longest = members_within(left, good * epoch, settings.members, trainers(settings))
         fits = number * good * epoch <= 1.3 * left * trainers(settings) and number >= least
         if not plain or fits:
             plain, members = arch, number
-        if not fits or gone() - spent > PILOT * budget:
+        if not fits:
             break
     if not found:
         arch = sample(run.ladder[0], np.random.default_rng(settings.seed))

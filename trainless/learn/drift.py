@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch.nn.functional as F
 from scipy.stats import binom
 from torch import Tensor, nn
 
@@ -188,12 +189,16 @@ def fit_inputs(train: Floats, valid: Floats) -> InputStatistics:
     return InputStatistics(found.mean, found.axes, found.reference, np.array([own.min(), own.max()]), span)
 
 
+MOST_FEATURES = 512  # of a network, that drift and similar cases go by
+
+
 @contextmanager
 def last_features(net: nn.Module) -> Iterator[Callable[[int], Floats]]:
     """Listen to what goes into a network's last linear layer.
 
     The yielded function gives the features ``(N, d)`` of the last forward pass of N samples; d is 0 where the network
-    has no linear layer.
+    has no linear layer, and at most ``MOST_FEATURES``: of thousands, as random convolutions have them, the means of as
+    many neighbouring ones.
     """
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
     seen: list[Tensor] = []
@@ -202,7 +207,12 @@ def last_features(net: nn.Module) -> Iterator[Callable[[int], Floats]]:
         seen[:] = [inputs[0].detach()]
 
     def features(n: int) -> Floats:
-        return np.asarray(seen[0].double().cpu().numpy().reshape(n, -1)) if seen else np.empty((n, 0))
+        if not seen:
+            return np.empty((n, 0))
+        found = seen[0].double().reshape(n, -1)
+        if found.shape[1] > MOST_FEATURES:
+            found = F.adaptive_avg_pool1d(found[:, None], MOST_FEATURES)[:, 0]
+        return np.asarray(found.cpu().numpy())
 
     handles = [layer.register_forward_pre_hook(listen) for layer in layers[-1:]]
     try:

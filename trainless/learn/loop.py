@@ -35,6 +35,7 @@ from trainless.learn.batches import (
 )
 from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
+from trainless.learn.ridge import fit_head
 
 Report = Callable[[Epoch], None]
 CLASSES = ("binary", "multiclass")
@@ -88,6 +89,8 @@ def train(
         'ok'
     """
     place = torch.device(device)
+    if recipe.optimiser == "ridge":
+        return fit_head(net, task, recipe, seed=seed, device=place)
     with seeded(seed, place), _deterministic(place):
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and checkpoint.exists():

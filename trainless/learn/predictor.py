@@ -319,7 +319,7 @@ def promised(
     p, rest = sharpen(mean[third:], temperature), y[third:]
     sets = fit_sets(p, rest, coverage, by_class=by_class)
     rule = fit_deferral(doubt(p), p.argmax(1) == rest, accuracy, confidence=confidence, seed=seed)
-    counts = np.bincount(np.asarray(train.truth, np.int64), minlength=task.target.outputs)
+    counts = np.bincount(np.asarray(task.part("train").truth, np.int64), minlength=task.target.outputs)
     return replace(
         bare,
         temperature=temperature,

@@ -26,8 +26,7 @@ from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.types import Array, Floats, Index, Labels
 from trainless.learn.batches import Feed, Precision, class_weights, in_order, outputs
-from trainless.learn.checkpoint import Epoch
-from trainless.learn.loop import Trained
+from trainless.learn.checkpoint import Epoch, Trained
 from trainless.learn.recipe import Recipe
 
 PENALTIES = tuple(10.0 ** (half / 2) for half in range(-6, 13))  # 0.001 to 1,000,000

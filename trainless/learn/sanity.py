@@ -49,6 +49,9 @@ def metric_in_words(name: str) -> str:
 def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], unit: str = "cases") -> SanityCheck:
     """Hold answers against one class for everything, the most frequent class, chance and the yardsticks.
 
+    A yardstick that is a ``peer`` took as long to train: to be level with it is no alarm, and neither is to be worse
+    within the interval of the difference. Anything else costs seconds and has to be beaten.
+
     Args:
         test: Figures of the test part: ``ensemble`` has metrics as ``{value, low, high}``, ``yardsticks`` is a list of
             ``{name, metrics…}`` where there are some.
@@ -106,30 +109,32 @@ def check_values(test: Test) -> SanityCheck:
 
 def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
     verdict, advice = USELESS if problems else SIMPLER
-    for name, metric, own, other, gap in compared(test):
+    for name, metric, own, other, yardstick in compared(test):
+        gap = yardstick.get("gap")
         more = "" if gap is None or gap["low"] is None else f"; difference {_interval(gap)}"
         figures = f"({metric_in_words(metric)} {own:.3f}, {name} {other:.3f}{more})"
         gain = (other - own) if metric in LOWER_IS_BETTER else (own - other)
         best = abs(own - (0.0 if metric in LOWER_IS_BETTER else 1.0)) < SAME
         if gain > SAME or (abs(gain) <= SAME and best):
             passed.append(f"{name} {figures}")
-        else:
+        elif not yardstick.get("peer") or (gap is not None and gap["high"] is not None and gap["high"] < 0):
             problems.append(f"It is {'level with' if abs(gain) <= SAME else 'worse than'} {name} {figures}")
     return SanityCheck(tuple(problems), tuple(passed), verdict if problems else "", advice if problems else "")
 
 
-def compared(test: Test) -> Iterator[tuple[str, str, float, float, Mapping[str, Any] | None]]:
-    """Each yardstick's name, the metric that is compared, the ensemble's value, the yardstick's and the gap."""
+def compared(test: Test) -> Iterator[tuple[str, str, float, float, Mapping[str, Any]]]:
+    """Each yardstick's name, the metric that is compared, the ensemble's value, the yardstick's, and all about it."""
     for yardstick in test.get("yardsticks") or ():
         for metric in COMPARED:
             own, other = _value(test["ensemble"].get(metric)), _value(yardstick.get(metric))
             if own is not None and other is not None:
-                yield str(yardstick["name"]), metric, own, other, yardstick.get("gap")
+                yield str(yardstick["name"]), metric, own, other, yardstick
                 break
 
 
 def yardstick_figures(
-    target: Target, y: Array, own: Floats, other: Floats, *, name: str, positive: int | None = None, draws: int = 1000
+    target: Target, y: Array, own: Floats, other: Floats, *, name: str, positive: int | None = None, draws: int = 1000,
+    prior: Sequence[float] = (), peer: bool = False,
 ) -> Json:
     """A yardstick's metrics on the cases that an ensemble was judged on, as :func:`check_classes` takes them.
 
@@ -147,8 +152,8 @@ def yardstick_figures(
     ours, theirs = metrics[metric](y, own), metrics[metric](y, other)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     gap = bootstrap(lambda weights: sign * (ours(weights) - theirs(weights)), len(y), draws=draws)
-    found = evaluate(target, y, other, draws=draws, positive=positive)
-    return dict(strict({"name": name, **found, "gap": gap}))
+    found = evaluate(target, y, other, draws=draws, positive=positive, prior=prior)
+    return dict(strict({"name": name, "peer": peer, **found, "gap": gap}))
 
 
 def _value(found: Any) -> float | None:

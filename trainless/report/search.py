@@ -73,7 +73,7 @@ def chosen(contents: Contents) -> list[tuple[Arch, str]]:
     found: dict[Arch, list[str]] = {}
     if contents.summary and contents.space is not None:
         for member in contents.summary["members"]:
-            if member["search"] != "single":
+            if member["search"] != "single" and member["space"] == contents.space.name:
                 arch = contents.space.parse(member["arch"])
                 found.setdefault(arch, []).append(f"member {member['name']}, {member['search']}")
     elif not contents.summary:
@@ -143,7 +143,8 @@ def _winners(contents: Contents, method: str) -> list[Arch]:
     if contents.space is None:
         return [one.best[0] for one in contents.searches if one.method == method and one.best]
     members = contents.summary["members"]
-    return [contents.space.parse(m["arch"]) for m in members if m["search"].partition("-")[0] == method]
+    mine = [one for one in members if one["search"].partition("-")[0] == method]
+    return [contents.space.parse(one["arch"]) for one in mine if one["space"] == contents.space.name]
 
 
 def standings(searches: Sequence[SearchRecord]) -> list[Floats]:

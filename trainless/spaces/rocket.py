@@ -103,6 +103,11 @@ class Rocket:
         work = samples * math.prod(task.input_shape[1:])
         return (max([0, *(i for i, features in enumerate(FEATURES) if features * work <= AFFORDABLE)]), 0, 0)
 
+    def seconds(self, arch: Arch, task: Task) -> float:
+        """About how long it takes one core to fit an arch on a task's training part."""
+        work = len(task.part("train")) * math.prod(task.input_shape[1:]) * _shape(arch).features
+        return 0.5 + 60 * work / AFFORDABLE
+
     def panel(self, task: Task) -> tuple[Arch, ...]:
         """One of each kind, from the plain one on; they err on different data, so that several are better than one."""
         plain = self.plain(task)
