@@ -133,8 +133,16 @@ def compared(test: Test) -> Iterator[tuple[str, str, float, float, Mapping[str, 
 
 
 def yardstick_figures(
-    target: Target, y: Array, own: Floats, other: Floats, *, name: str, positive: int | None = None, draws: int = 1000,
-    prior: Sequence[float] = (), peer: bool = False,
+    target: Target,
+    y: Array,
+    own: Floats,
+    other: Floats,
+    *,
+    name: str,
+    positive: int | None = None,
+    draws: int = 1000,
+    prior: Sequence[float] = (),
+    peer: bool = False,
 ) -> Json:
     """A yardstick's metrics on the cases that an ensemble was judged on, as :func:`check_classes` takes them.
 
