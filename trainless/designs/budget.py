@@ -28,8 +28,8 @@ from trainless.scoring.measures import Measure
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Space
 
-SEARCH, RESERVE, PILOT = 0.1, 0.06, 0.03  # shares of a time budget
-LEAST_RESERVE = 6.0  # seconds to join, judge and report
+SEARCH, RESERVE, PILOT = 0.1, 0.08, 0.03  # shares of a time budget
+LEAST_RESERVE = 12.0  # seconds to join, judge and report
 GOOD_STEPS, GOOD_EPOCHS = 300, 12  # of a training that is worth its time
 FULL = 4.0  # times as long, beyond which a training is not continued
 LEAST_MEMBERS = 4  # for which the width of the networks is chosen

@@ -61,8 +61,7 @@ def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> tuple[Pre
         folds = {name: trained.members[name].fold for name in names}
         held = np.stack([holdout.answers(nets[name], folds[name], settings.device) for name in names])
         y = np.asarray(holdout.pool.truth)
-        kinds = [origin if (origin := trained.origins[name]) in KINDS else SEARCHED for name in names]
-        weights = family_weights(held, y, kinds, run.task.target)
+        weights = family_weights(held, y, [kind_of(trained, name) for name in names], run.task.target)
         counted = np.flatnonzero(weights)
         chosen = [names[place] for place in counted]
         bare = Predictor(run.task, tuple(nets[name] for name in chosen), weights[counted])
@@ -79,6 +78,12 @@ def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> tuple[Pre
         ).reading(settings)
     save_predictor(run.folder, predictor, [trained.folders[name] for name in chosen])
     return predictor, dict(zip(names, weights.tolist(), strict=True))
+
+
+def kind_of(trained: TrainedMembers, name: str) -> str:
+    """What a member counts with: all searched networks together, all plain ones, each kind of random convolutions."""
+    origin = trained.origins[name]
+    return f"{origin} {trained.members[name].arch}" if origin in KINDS else SEARCHED
 
 
 def family_of(origin: str) -> str:
