@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,26 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from trainless import rankings as ranking
 from trainless.designs.settings import DesignSettings
 from trainless.estimators import TrainlessClassifier, TrainlessRegressor, load
+from trainless.learn.recipe import recipe
+from trainless.learn.recipe import registry as recipes
 
 
 def small(**changes: Any) -> DesignSettings:
     numbers: dict[str, Any] = {"searches": 1, "evaluations": 2, "members": 1, "epochs": 2, "methods": ("genetic",)}
     thin: dict[str, Any] = {"space_args": {"channels": 3, "cells": 1}, "searcher_args": {}, "ranking": "fewest"}
+    thin |= {"space": "nb201", "plain": False, "classical": False, "folds": 1, "recipe": "rough"}
     return DesignSettings(**{**numbers, **thin, **changes})
 
 
+if "rough" not in recipes:  # what learns most in two epochs
+    recipes.add("rough", replace(recipe("default"), name="rough", optimiser="sgd", lr=0.1, weight_decay=5e-4, batch=16))
 if "fewest" not in ranking.registry:
     ranking.registry.add("fewest", ranking.RankSum(("params",)))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([TrainlessClassifier(settings=small()), TrainlessRegressor(settings=small())])
+@parametrize_with_checks([TrainlessClassifier(settings=small(epochs=6)), TrainlessRegressor(settings=small())])
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -88,12 +94,12 @@ def test_intervals_of_values() -> None:
 
 def test_mistakes_are_value_errors() -> None:
     with pytest.raises(ValueError, match="one class was given"):
-        TrainlessClassifier(settings=small()).fit(np.ones((20, 8)) * np.arange(20)[:, None], np.zeros(20))
+        TrainlessClassifier(settings=small(epochs=6)).fit(np.ones((20, 8)) * np.arange(20)[:, None], np.zeros(20))
     with pytest.raises(ValueError, match="all inputs of the train part are the same"):
-        TrainlessClassifier(settings=small()).fit(np.ones((20, 8)), np.arange(20) % 2)
+        TrainlessClassifier(settings=small(epochs=6)).fit(np.ones((20, 8)), np.arange(20) % 2)
 
 
 def test_in_a_cross_validation(images: tuple[Any, Any]) -> None:
-    scores = cross_val_score(TrainlessClassifier(settings=small()), *images, cv=2)
+    scores = cross_val_score(TrainlessClassifier(settings=small(epochs=6)), *images, cv=2)
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()

@@ -278,7 +278,7 @@ def test_a_design_is_read_stage_by_stage(finished: Path, tmp_path: Path) -> None
         (out / "searches" / "rl-00" / "result.json").write_text("{}")
         history = [{"valid_loss": loss, "valid_accuracy": 0.5, "seconds": 2.0} for loss in (0.9, 0.4, 0.6)]
         for name, status in (("00", "ok"), ("01", "it diverged")):
-            member = {"version": 1, "member": {"arch": [1] * 6}, "status": status, "history": history}
+            member = {"version": 1, "text": SPACE.format((1,) * 6), "member": {}, "status": status, "history": history}
             (out / "members" / name).mkdir(parents=True)
             (out / "members" / name / "member.json").write_text(json.dumps(member))
         reader.refresh()

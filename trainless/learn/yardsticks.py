@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -164,7 +165,9 @@ def _trees(data: _Data, seed: int, until: float) -> Callable[[PartName], Floats]
     x, y = data.features("train"), data.y.numpy()
     y = y[:, 0] if y.ndim > 1 and y.shape[1] == 1 else y
     while True:
-        forest.fit(x, y)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+            forest.fit(x, y)
         if forest.n_estimators >= TREES or time.monotonic() >= until:
             break
         forest.n_estimators += STEP
