@@ -52,6 +52,7 @@ STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to 
 BAND = 2.0  # times the plain network's multiply–accumulates that a searched one may have
 MANY = 40  # epochs, from which on signals are changed more in training
 PLAIN = "residual"  # the space of the plain network
+CELLS, LEAST_SIDE = "nb201", 4  # the space for inputs with shorter axes than so many
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,12 @@ class DesignPlan:
 def ladder_of(settings: DesignSettings, task: Task) -> list[Space]:
     """The spaces to choose a width from, the thinnest first: the preset's, or the one that was asked for.
 
-    Residual networks have the stem strides around that of the plain one, so that no input shrinks to nothing.
+    Residual networks have the stem strides around that of the plain one, so that no input shrinks to nothing; inputs
+    that are too small for them, such as rows of a few numbers, have cells.
     """
     name, parameters = settings.space, settings.space_args
+    if name == PLAIN and not parameters and min(task.input_shape[1:], default=0) < LEAST_SIDE:
+        name = CELLS
     if ":" in name or parameters or not {"channels", "cells"} <= set(inspect.signature(spaces[name]).parameters):
         found = named_space(name, **parameters)
         if isinstance(found, Residual) and not parameters:
