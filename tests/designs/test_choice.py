@@ -24,10 +24,11 @@ def test_a_family_that_is_clearly_worse_is_left_out() -> None:
     assert weights.tolist() == [0.5, 0.5, 0.0]
 
 
-def test_families_that_cannot_be_told_apart_count_alike() -> None:
+def test_families_that_cannot_be_told_apart_count_by_their_members_up_to_three() -> None:
     y = np.arange(40) % 2
-    members = np.stack([said(0.7, y, 0.2, seed) for seed in range(4)])
-    assert family_weights(members, y, ["a", "a", "a", "b"], TWO).tolist() == [1 / 6, 1 / 6, 1 / 6, 0.5]
+    members = np.stack([said(0.7, y, 0.2, seed) for seed in range(5)])
+    assert family_weights(members[:4], y, ["a", "a", "a", "b"], TWO).tolist() == [0.25] * 4
+    assert family_weights(members, y, ["a", "a", "a", "a", "b"], TWO).tolist() == [0.1875] * 4 + [0.25]
 
 
 def test_nothing_is_chosen_by_a_handful_of_cases() -> None:

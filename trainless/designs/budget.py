@@ -30,12 +30,13 @@ from trainless.spaces.protocol import Space
 
 SEARCH, RESERVE, PILOT = 0.1, 0.08, 0.03  # shares of a time budget
 LEAST_RESERVE = 12.0  # seconds to join, judge and report
+JUDGING = 0.5  # of an epoch of each member, that its answers take at the end
 GOOD_STEPS, GOOD_EPOCHS = 300, 12  # of a training that is worth its time
 FULL = 4.0  # times as long, beyond which a training is not continued
 LEAST_MEMBERS = 4  # for which the width of the networks is chosen
 LEAST_SECONDS = 2.0  # of a member
 BATCHES = 4  # trained to time a step
-SAMPLED = 3  # architectures that are scored to time them
+SAMPLED, DRAWN = 3, 60  # architectures that are scored to time them, of how many
 LEAST_EVALUATIONS = 10
 CROWDED = 1.15  # how much slower a step is where several processes share the memory
 START = 4.0  # seconds that worker processes take to start
@@ -60,10 +61,13 @@ def _repeated(measurements: Sequence[Callable[[], float]], most: float) -> list[
     return found
 
 
-def score_seconds(space: Space, measure: Measure, seed: int, most: float) -> float:
-    """Mean seconds to score an arch, from a few random ones, the first of them twice; in about ``most`` seconds."""
+def score_seconds(
+    space: Space, measure: Measure, seed: int, most: float, fits: Callable[[Arch], bool] = lambda arch: True
+) -> float:
+    """Mean seconds to score an arch, from a few random ones that fit, the first twice; in about ``most`` seconds."""
     random = np.random.default_rng(seed)
-    archs = [sample(space, random) for _ in range(SAMPLED)]
+    drawn = [sample(space, random) for _ in range(DRAWN)]
+    archs = ([arch for arch in drawn if fits(arch)] or drawn)[:SAMPLED]
     took = _repeated([partial(_seconds, measure, arch) for arch in (archs[0], *archs)], most)
     return float(np.mean(took[1:] or took))
 
@@ -130,9 +134,9 @@ def members_within(seconds: float, good: float, most: int, workers: int) -> tupl
     return min(most, rounds * workers), min(seconds / rounds, FULL * slower)
 
 
-def training_seconds(budget: float, spent: float) -> float:
-    """What is left of a budget for training."""
-    return budget - max(LEAST_RESERVE, RESERVE * budget) - spent
+def training_seconds(budget: float, spent: float, judging: float = 0.0) -> float:
+    """What is left of a budget for training, where judging takes so many seconds more than the reserve."""
+    return budget - max(LEAST_RESERVE, RESERVE * budget) - judging - spent
 
 
 def require_time(budget: float, spent: float, one: float) -> None:

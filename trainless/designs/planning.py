@@ -20,6 +20,7 @@ from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.designs.budget import (
     FULL,
+    JUDGING,
     LEAST_MEMBERS,
     PILOT,
     SEARCH,
@@ -151,7 +152,7 @@ def begun(run: DesignRun, plan: DesignPlan, elapsed: float) -> DesignPlan:
     if settings.seconds is None or plan.begin >= 0:
         return plan
     rounds = -(-(plan.members + plan.baseline) // trainers(settings))
-    left = training_seconds(settings.seconds, elapsed) / rounds
+    left = training_seconds(settings.seconds, elapsed, (plan.pilot or {}).get("judging", 0.0)) / rounds
     settled = replace(plan, begin=elapsed, round=max(1.0, min(left, (plan.pilot or {}).get("longest", left))))
     write_plan(run, settled)
     return settled
@@ -340,32 +341,36 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     found = plains(task, settings.limits) if settings.plain else []
     plain: Arch = ()
     least = min(LEAST_MEMBERS, settings.members)
-    members, longest, epoch = settings.members, math.inf, 0.0
+    members, longest, one = settings.members, math.inf, 0.0
     cost = {arch: Residual().counts(arch, task).flops for arch in found}
     for arch in found:
         if plain and gone() - spent > PILOT * budget:  # no time to measure: at worst it grows as the work does
-            epoch *= cost[arch] / max(1, cost[plain])
+            epoch = one * cost[arch] / max(1, cost[plain])
         else:
             epoch = epoch_seconds(Residual(), arch, seen, recipe, settings.device)
         measured[Residual().format(arch)] = epoch
-        left = training_seconds(budget, gone() + search)
-        number, longest = members_within(left, good * epoch, settings.members, trainers(settings))
+        left = training_seconds(budget, gone() + search, JUDGING * LEAST_MEMBERS * epoch)
+        number, length = members_within(left, good * epoch, settings.members, trainers(settings))
         fits = number * good * epoch <= 1.3 * left * trainers(settings) and number >= least
         if not plain or fits:
-            plain, members = arch, number
+            plain, members, longest, one = arch, number, length, epoch
         if not fits:
             break
     if not found:
         arch = sample(run.ladder[0], np.random.default_rng(settings.seed))
-        epoch = epoch_seconds(run.ladder[0], arch, seen, recipe, settings.device)
-        left = training_seconds(budget, gone() + search)
-        members, longest = members_within(left, good * epoch, settings.members, trainers(settings))
+        one = epoch_seconds(run.ladder[0], arch, seen, recipe, settings.device)
+        left = training_seconds(budget, gone() + search, JUDGING * LEAST_MEMBERS * one)
+        members, longest = members_within(left, good * one, settings.members, trainers(settings))
     space, flops = _home(run, plain, recipe)
     options: dict[str, Any] = {"seed": settings.seed, "init": init_named(settings.init), "device": settings.device}
     proxies = select(named_ranking(settings.ranking).proxies)
     measure = ByProxies(space, task, proxies, batch=scored_samples(task), **options)
-    score = score_seconds(space, measure, settings.seed, PILOT * budget)
-    require_time(budget, gone(), epoch)
+
+    def affordable(arch: Arch) -> bool:
+        return not flops or (isinstance(space, Counted) and space.counts(arch, task).flops <= flops)
+
+    score = score_seconds(space, measure, settings.seed, PILOT * budget, affordable)
+    require_time(budget, gone(), one)
     count = max(1, len(settings.methods) * settings.searches)
     evaluations = evaluations_within(search, score, count, settings.evaluations, settings.workers)
     fitted = replace(settings, evaluations=evaluations, members=members)
@@ -373,6 +378,7 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     total, own = _shares(settings, members, plain)
     epochs = min(settings.epochs, good) if math.isinf(longest) else math.ceil(FULL * good)
     pilot = {"seconds": time.monotonic() - start, "epoch": measured, "score": score, "longest": longest}
+    pilot["judging"] = JUDGING * members * one
     made = replace(recipe_of(settings, task, epochs), patience=0)
     return DesignPlan(
         space, tuple(chosen), plain, total, own, 0, made, _folds(settings), flops, pilot, longest, notes=_notes(why)
