@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import proxies
+from benchmarks import proxies, recipes_page
 from trainless.core.task import Task
 from trainless.proxies import registry
 
@@ -65,3 +65,7 @@ def test_networks_are_those_of_the_issue() -> None:
     net = proxies.ResNet50(10)
     assert sum(tensor.numel() for tensor in net.parameters()) == 23_520_842  # He et al.'s 50 layers, 3×3 stem
     assert net(Task.noise((3, 32, 32)).batch(2, seed=0)[0]).shape == (2, 10)
+
+
+def test_the_page_on_recipes_is_what_the_results_say() -> None:
+    assert recipes_page.PAGE.read_text(encoding="utf-8") == recipes_page.rendered()
