@@ -35,7 +35,7 @@ CHOICES = """## What was chosen
 - Longer trainings of thinner networks beat short ones of wider networks where data are many (PneumoniaMNIST, CinC
   2017): the plain network of a design is the widest of which four can be trained for 300 steps and 12 epochs.
 - The plain network is two of three members. Networks that the ranking found were not better at equal cost (above), so
-  search has a tenth of the time and a third of the members, which count only as far as the cases held out bear them out.
+  search has a tenth of the time and a third of the members, which count as far as held-out cases bear them out.
 """
 
 
