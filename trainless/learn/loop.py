@@ -119,7 +119,7 @@ class _Loop:
     def run(
         self, checkpoint: Path | None, interval: float, report: Report | None, deadline: float | None = None
     ) -> None:
-        saved, pace = time.monotonic(), Pace(deadline, self.precision.device)
+        saved, pace = time.monotonic(), StepPace(deadline, self.precision.device)
         while self.state.epoch < self.recipe.epochs and not self._finished():
             started = time.monotonic()
             for _ in self._epoch(pace):
@@ -130,7 +130,7 @@ class _Loop:
             if report is not None:
                 report(self.state.history[-1])
 
-    def _epoch(self, pace: Pace) -> Iterator[None]:
+    def _epoch(self, pace: StepPace) -> Iterator[None]:
         """Train from the next step to the end of the epoch, or of the time that there is."""
         state = self.state
         chunks = shuffled(self.train.size, self.recipe.batch, self.seed, state.epoch, self.recipe.samples)
@@ -208,7 +208,7 @@ class _Loop:
         return Trained(net.eval(), tuple(state.history), self.status)
 
 
-class Pace:
+class StepPace:
     """How many steps fit into the time that is left, by the mean of all steps and of the last ones."""
 
     def __init__(self, deadline: float | None, device: torch.device) -> None:

@@ -369,20 +369,20 @@ class Group:
     bottleneck: int
     layers: int
 
-    def residuals(self) -> Iterator[Residual]:
+    def residuals(self) -> Iterator[ResidualShapes]:
         """The residual blocks it stands for: two per layer, to the bottleneck and to the outputs."""
         inputs, stride = self.inputs, self.stride
         for layer in range(self.layers):
             into = self.bottleneck * self.expansion
             project = layer == 0 or inputs != self.bottleneck
-            yield Residual(inputs, into, self.bottleneck, self.kernel, stride, project)
+            yield ResidualShapes(inputs, into, self.bottleneck, self.kernel, stride, project)
             out = self.outputs * self.expansion
-            yield Residual(self.bottleneck, out, self.outputs, self.kernel, 1, self.bottleneck != self.outputs)
+            yield ResidualShapes(self.bottleneck, out, self.outputs, self.kernel, 1, self.bottleneck != self.outputs)
             inputs, stride = self.outputs, 1
 
 
 @dataclass(frozen=True)
-class Residual:
+class ResidualShapes:
     """Expand by 1×1, convolve every channel by itself, reduce by 1×1, add the input (projected or not), ReLU."""
 
     inputs: int
@@ -432,9 +432,9 @@ class ConvNormRelu(nn.Sequential):
 
 
 class InvertedResidual(nn.Module):
-    """The module of a :class:`Residual`; its output is after the ReLU, where AZ-NAS looks."""
+    """The module of a :class:`ResidualShapes`; its output is after the ReLU, where AZ-NAS looks."""
 
-    def __init__(self, dims: int, residual: Residual) -> None:
+    def __init__(self, dims: int, residual: ResidualShapes) -> None:
         super().__init__()
         middle = residual.middle
         self.body = nn.Sequential(

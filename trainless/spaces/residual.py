@@ -233,7 +233,7 @@ class BasicBlock(nn.Module):
         )
         self.norms = nn.ModuleList(NORM[dims](outputs) for _ in range(2))
         self.relus = nn.ModuleList(nn.ReLU() for _ in range(2))
-        self.gate = Gate(dims, outputs) if shape.gate else nn.Identity()
+        self.gate = SqueezeGate(dims, outputs) if shape.gate else nn.Identity()
         self.shortcut = nn.Sequential() if inputs == outputs else _shortcut(dims, inputs, outputs, stride, pooled)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -251,7 +251,7 @@ def _shortcut(dims: int, inputs: int, outputs: int, stride: int, pooled: bool) -
     return nn.Sequential(pairs, conv(dims, inputs, outputs, 1), NORM[dims](outputs))
 
 
-class Gate(nn.Module):
+class SqueezeGate(nn.Module):
     """Squeeze-and-excitation (Hu et al., 2018): each channel times a number that all of them decide."""
 
     def __init__(self, dims: int, channels: int) -> None:

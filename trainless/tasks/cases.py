@@ -24,7 +24,7 @@ IsCase = Callable[[Path], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedCases:
     """The cases of one part: their files or folders, labels, and groups where known."""
 
     paths: Sequence[Path]
@@ -38,7 +38,7 @@ class Cases:
 
     name: str
     root: Path
-    parts: Mapping[PartName, Listed]
+    parts: Mapping[PartName, ListedCases]
     classes: tuple[str, ...] = ()
 
     @property
@@ -109,7 +109,7 @@ def cases_by_class(folder: Path, is_case: IsCase, what: str) -> Cases:
             f"{folder.name} has {what} of {len(names)} classes; expected at least two, each in its sub-folder"
         )
     parts = {
-        part: Listed([path for path, _ in pairs], np.array([names.index(label) for _, label in pairs]))
+        part: ListedCases([path for path, _ in pairs], np.array([names.index(label) for _, label in pairs]))
         for part, pairs in found.items()
     }
     return Cases(folder.resolve().name, folder, parts, tuple(names))
@@ -145,10 +145,10 @@ def cases_of_table(path: Path, root: Path, reading: Reading, is_case: IsCase, wh
     files = [case_named(root, str(entry), is_case, what) for entry in rows[file]]
     y = complete(rows[label], "label", path)
     groups = complete(rows[who], "group", path) if who else None
-    parts: dict[PartName, Listed] = {}
+    parts: dict[PartName, ListedCases] = {}
     for part, index in _parts(rows[split] if split else None, len(rows), path).items():
         own = None if groups is None else groups[index]
-        parts[part] = Listed([files[place] for place in index], y[index], own)
+        parts[part] = ListedCases([files[place] for place in index], y[index], own)
     name = path.name.split(".")[0] if path.resolve().parent != root.resolve() else root.resolve().name
     return Cases(name, root, parts)
 
