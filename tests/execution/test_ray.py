@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import multiprocessing
@@ -73,6 +74,18 @@ def survives_everything(folder: Path) -> None:
             work(executor, [(5, 0)])
     finally:
         executor.close(now=True)
+    assert gone(orphans(), 10), "a worker that lost its sockets is left"
+
+
+def orphans() -> set[int]:
+    """Workers of Ray whose parent is gone."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            if "RayPerformer" in (status.parent / "cmdline").read_text() and "\nPPid:\t1\n" in text:
+                found.add(int(status.parent.name))
+    return found
 
 
 @pytest.mark.slow

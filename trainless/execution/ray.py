@@ -12,7 +12,10 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import signal
 import socket
+import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,11 +27,25 @@ from trainless.core.errors import InputError
 from trainless.core.text import one_line
 from trainless.execution.executor import Job, P, R
 from trainless.execution.pool import Pool, Worker
-from trainless.execution.worker import Performer, pack
+from trainless.execution.worker import Packed, Performer, pack
 
 PATIENCE_SECONDS = 1.0
 CONNECT_SECONDS = 5.0
 PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class RayPerformer(Performer):
+    """A performer that ends with what started it, also where a job closed what Ray would tell it by."""
+
+    def __init__(self, packed: Packed, memory: int | None = None) -> None:
+        super().__init__(packed, memory)
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PATIENCE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Actor(Worker[P]):
@@ -100,7 +117,7 @@ class Cluster(Pool[Actor[P], P, R]):
         return options
 
     def _start(self, place: int | None) -> Actor[P]:
-        remote = self._ray.remote(Performer).options(**self._options)
+        remote = self._ray.remote(RayPerformer).options(**self._options)
         return Actor(remote.remote(self._packed, self._execution.memory), self._ray.kill)
 
     def _look(self, until: float | None) -> None:
