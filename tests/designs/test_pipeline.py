@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,59 @@ def test_memory_mapped_signals_are_never_loaded_whole(tmp_path: Path) -> None:
     assert isinstance(task.part("train").x, Rows)
     found = design(task, tmp_path / "run", settings=small(epochs=1, members=1))
     assert found.summary["members"][0]["epochs"] == 1
+
+
+def waves(n: int = 90) -> Task:
+    """Signals whose frequency tells the class."""
+    random = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    phase = 2 * np.pi * random.random((n, 1))
+    x = np.sin((0.4 + 0.5 * y[:, None]) * np.arange(32) + phase) + 0.3 * random.normal(size=(n, 32))
+    return load((x.astype(np.float32), y), dims=1)
+
+
+COMPETING = {"space": "residual", "space_args": {}, "plain": True, "classical": True, "folds": 3, "members": 3}
+
+
+def test_plain_searched_and_classical_networks_compete(tmp_path: Path) -> None:
+    task = waves()
+    found = design(task, tmp_path / "run", settings=small(**COMPETING, evaluations=3), report=False)
+    members = found.summary["members"]
+    origins = [member["search"] for member in members]
+    assert origins.count("plain") == 2
+    assert origins.count("genetic-00") == 1
+    assert origins.count("rocket") == 12  # four kinds on three folds
+    assert {member["fold"] for member in members if member["search"] == "rocket"} == {0, 1, 2}
+    assert sum(member["weight"] for member in members) == pytest.approx(1)
+    counted = [member for member in members if member["weight"]]
+    assert len(found.predictor.nets) == len(counted)
+    assert {member["space"] for member in members} == {"residual", "rocket"}
+    names = [one["name"] for one in found.summary["test"]["yardsticks"]]
+    assert "a plain residual network" in names
+    assert "trees" in names
+    assert found.summary["test"]["ensemble"]["auc"]["value"] > 0.9
+    assert found.summary["task"]["folds"] == 3
+    assert found.summary["task"]["calibration"] == task.part("train").cases + task.part("valid").cases
+    again = load_predictor(tmp_path / "run").predict_part("test", task=task)
+    assert np.array_equal(again.mean, arrays(tmp_path / "run")["mean"])
+
+
+@pytest.mark.slow
+def test_a_time_budget_is_kept_and_resumed(tmp_path: Path) -> None:
+    """Cut in the middle of training and begun again, it keeps its plan, and neither part exceeds the budget."""
+    task, seconds = waves(), 30.0
+    own = small(**COMPETING, evaluations=3)
+
+    def cut(stage: str, done: float, total: float, detail: str) -> None:
+        if detail.startswith("member plain-00 is"):
+            raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        design(task, tmp_path / "run", time=seconds, settings=own, progress=cut, report=False)
+    before = json.loads((tmp_path / "run" / "plan.json").read_text())
+    found = design(task, tmp_path / "run", time=seconds, settings=own, report=False)
+    assert time.monotonic() - start < 1.2 * seconds
+    assert found.summary["plan"] == before
+    assert before["begin"] >= 0
+    assert not found.summary["left_out"]
