@@ -18,6 +18,7 @@ REGISTRIES = {
     "presets": "trainless.designs.settings",
     "proxies": "trainless.proxies",
     "rankings": "trainless.rankings",
+    "recipes": "trainless.learn.recipe",
     "searchers": "trainless.searchers",
     "spaces": "trainless.spaces",
     "tables": "trainless.bench.tables",
@@ -49,7 +50,8 @@ def describe(kind: str, name: str) -> str:
         return str(said[name])
     value = registry[name]
     documented = value.func if isinstance(value, functools.partial) else value
-    summary: str = getattr(value, "description", "") or (inspect.getdoc(documented) or "").partition("\n")[0]
+    told = getattr(value, "description", "") or getattr(value, "summary", "")
+    summary: str = told or (inspect.getdoc(documented) or "").partition("\n")[0]
     of = getattr(value, "proxies", None)  # a ranking's
     if not isinstance(of, tuple):
         return summary
