@@ -101,8 +101,15 @@ def _all_trivial(pairs: Sequence[tuple[Tensor, Tensor | None]]) -> dict[tuple[in
 
 
 @functools.lru_cache(maxsize=64)
-def _constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def _kept_constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.ones(count, dtype=dtype, device=device), torch.zeros(count, dtype=dtype, device=device)
+
+
+def _constants(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ones and zeros; what is made within a function transform must not outlive it and is not kept."""
+    inside = torch._C._functorch.peek_interpreter_stack() is not None
+    make = _kept_constants.__wrapped__ if inside else _kept_constants
+    return make(count, dtype, device)
 
 
 def is_known(module: nn.Module) -> bool:
