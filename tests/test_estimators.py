@@ -22,7 +22,7 @@ def small(**changes: Any) -> DesignSettings:
     return DesignSettings(**{**numbers, **thin, **changes})
 
 
-WIDER = small(epochs=8, space_args={"channels": 8, "cells": 1})  # one check wants an accuracy
+WIDER = small(epochs=16, space_args={"channels": 8, "cells": 1})  # one check wants an accuracy
 if "fewest" not in ranking.registry:
     ranking.registry.add("fewest", ranking.RankSum(("params",)))
 

@@ -70,6 +70,8 @@ def test_a_random_arch_of_every_space(trainless: Call, name: str) -> None:
         for key, value in THIN[name].parameters.items()
     )
     call = ("show", "--space", name, "--space-args", parameters, "random", "--seed", "3", "--svg", "a.svg")
+    if all(task.dims == 1 for task in THIN[name].tasks) and not THIN[name].tasks[0].vocabulary:
+        call += ("--input", "x".join(map(str, THIN[name].tasks[0].input_shape)))
     answer = trainless(*call)
     assert answer.code == 0, answer.err
     assert Path("a.svg").read_text().startswith("<svg")

@@ -97,7 +97,7 @@ def family_of(origin: str) -> str:
 
 
 SEARCHED = "searched"
-CHEAP = 20.0  # seconds that trees and the like may take
+CHEAP = 8.0  # seconds that trees and the like may take
 CHEAP_ONES = ("trees", "a linear model")
 KINDS = {"plain": "a plain residual network", "rocket": "random convolutions with a ridge head"}
 

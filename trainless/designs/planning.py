@@ -36,7 +36,7 @@ from trainless.designs.holdout import hold_back
 from trainless.designs.run import DesignRun
 from trainless.designs.settings import DesignSettings, trainers
 from trainless.learn.members import VERSION, read_document
-from trainless.learn.recipe import DEFAULT, Recipe, augmentation_for, recipe_for
+from trainless.learn.recipe import DEFAULT, Augmentation, Recipe, augmentation_for, recipe_for
 from trainless.rankings import ranking as named_ranking
 from trainless.runs.folder import PLAN
 from trainless.scoring.measures import ByProxies
@@ -51,6 +51,7 @@ SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
 CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
 STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
 BAND = 2.0  # times the plain network's multiply–accumulates that a searched one may have
+SHORTEST = 8  # positions along the longest axis, below which inputs are not changed in training
 MANY = 40  # epochs, from which on signals are changed more in training
 PLAIN = "residual"  # the space of the plain network
 CELLS, LEAST_SIDE = "nb201", 4  # the space for inputs with shorter axes than so many
@@ -236,6 +237,8 @@ def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -
     samples = len(task.part("train"))
     batch = max(8, min(found.batch, 2 ** max(0, (samples // STEPS).bit_length() - 1)))
     most = epochs or settings.epochs
+    if max(task.input_shape[1:], default=0) < SHORTEST:  # numbers that stand side by side, not a signal
+        return replace(found, epochs=most, batch=batch, augmentation=Augmentation())
     return replace(found, epochs=most, batch=batch, augmentation=augmentation_for(task.dims, strong=most >= MANY))
 
 
