@@ -140,7 +140,9 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers, weights
             arrays["single"] = answers(single)
             judged["single"] = single_verdict(arrays["single"], task, **how)
         for family in dict.fromkeys(families.values()):
-            together = answers([name for name in weights if families[name] == family])
+            mine = [name for name in weights if families[name] == family]
+            places = [counted.index(name) for name in mine if name in counted]
+            together = said.members[places] if places else answers(mine)
             if family not in judged["by_searcher"]:
                 judged["by_searcher"][family] = dict(strict(_together(together, task, **how)))
             if family in KINDS:

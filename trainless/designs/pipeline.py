@@ -39,7 +39,7 @@ from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
-from trainless.learn.members import MEMBER, Member, history_of, of_architectures, read_document
+from trainless.learn.members import MEMBER, Member, history_of, member_folder, of_architectures, read_document
 from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
 from trainless.learn.recipe import recipe as named_recipe
@@ -129,7 +129,7 @@ def design(
                 elapsed = _elapsed(run, plan, winners)
                 holdout = hold_back(task, plan.recipe, asked.seed, plan.folds, choosing=asked.learn)
                 classical = train_classical(run, holdout)
-                plan = begun(run, plan, elapsed())
+                plan = begun(run, plan, elapsed(), answering(run, classical))
                 trained = classical | train_found(run, plan, holdout, winners, elapsed)
                 predictor, weights = join(run, holdout, trained)
                 judged = judge(run, predictor, trained, weights)
@@ -239,6 +239,14 @@ def train_classical(run: DesignRun, holdout: Holdout) -> TrainedMembers:
     trained = train_members(run.folder, holdout, members, settings)
     run.keep()
     return replace(trained, origins=dict.fromkeys(members, ROCKET))
+
+
+def answering(run: DesignRun, classical: TrainedMembers) -> float:
+    """About how long classical members take to answer at the end: each case takes as long as one to fit."""
+    places = [member_folder(run.folder, place) for place in classical.folders.values()]
+    fitted = sum(epoch.seconds for place in places for epoch in history_of(place))
+    parts = (run.task.train, run.task.valid, run.task.test)
+    return fitted * sum(len(part) for part in parts if part is not None) / len(run.task.part("train"))
 
 
 def train_found(

@@ -147,13 +147,17 @@ def write_plan(run: DesignRun, plan: DesignPlan) -> None:
     write_json(run.folder / PLAN, plan.to_json())
 
 
-def begun(run: DesignRun, plan: DesignPlan, elapsed: float) -> DesignPlan:
-    """The plan with the rounds of training fitted to what is left of a time budget once the searches are over."""
+def begun(run: DesignRun, plan: DesignPlan, elapsed: float, answering: float = 0.0) -> DesignPlan:
+    """The plan with the rounds of training fitted to what is left of a time budget once the searches are over.
+
+    ``answering`` are seconds that classical members will take at the end.
+    """
     settings = run.settings
     if settings.seconds is None or plan.begin >= 0:
         return plan
     rounds = -(-(plan.members + plan.baseline) // trainers(settings))
-    left = training_seconds(settings.seconds, elapsed, (plan.pilot or {}).get("judging", 0.0)) / rounds
+    judging = (plan.pilot or {}).get("judging", 0.0) + answering
+    left = training_seconds(settings.seconds, elapsed, judging) / rounds
     settled = replace(plan, begin=elapsed, round=max(1.0, min(left, (plan.pilot or {}).get("longest", left))))
     write_plan(run, settled)
     return settled
