@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,13 +98,19 @@ def _conclude(found: Designed, prevalence: float | None = None) -> None:
         for line in lines_of(summary["test"], prevalence):
             typer.echo(printable(line))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
+    counted = [member for member in healthy if member["weight"]]
+    homes = Counter(member["space"] for member in counted)
+    ensemble = " and ".join(networks_in_words(count, home) for home, count in homes.items())
     spent = summary["spent"]
     typer.echo(
         f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"
-        f" {networks_in_words(len(healthy), summary['plan']['space'])} are the ensemble:"
+        f" {ensemble} are the ensemble:"
     )
-    for member in healthy:
-        typer.echo(f"  {member['folder']:<6} {member['search']:<11} {member['arch']}")
+    for member in counted:
+        typer.echo(f"  {member['folder']:<9} {member['weight']:.3f} {member['search']:<11} {member['arch']}")
+    if len(counted) < len(healthy):
+        others = ", ".join(member["folder"] for member in healthy if not member["weight"])
+        typer.echo(f"  trained, and left out by the loss on cases held out: {others}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
         typer.echo(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
