@@ -22,6 +22,8 @@ ARCH = "|none~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|"
 SPACES = (
     "nb201",
     "nb101",
+    "transnas-micro",
+    "nb-macro",
     "darts",
     "mobilenet",
     "recurrent",

@@ -108,6 +108,18 @@ def test_nb201_devices_and_attacks_cover_every_arch(data_dir: Path) -> None:
     assert runs == [85.62, 86.18, 85.79]
 
 
+def test_transnas_micro_and_macro_have_the_stated_facts(data_dir: Path) -> None:
+    micro, macro = table("transnas-micro"), table("nb-macro")
+    assert (len(micro), len(macro)) == (4_096, 6_561)
+    assert len(micro.tasks) == 7
+    assert micro.query("0_00_001", "class_scene", "valid") == 7.4840765
+    assert micro.query("64-41414-0_00_001", "room_layout", "valid") == -1.0942842
+    assert all(np.isfinite(micro.column(task, "valid")).all() for task in micro.tasks)
+    seeds = [macro.query("2012100", "cifar10", f"test_seed_{seed}") for seed in range(3)]
+    assert macro.query("02012100", "cifar10", "test") == pytest.approx(np.mean(seeds))
+    assert macro.query((0, 2, 0, 1, 2, 1, 0, 0), "cifar10", "params") == pytest.approx(0.890666)
+
+
 def test_columns_are_read_only(data_dir: Path) -> None:
     with pytest.raises(ValueError, match="read-only"):
         table("darts").column("cifar10", "valid")[0] = 0

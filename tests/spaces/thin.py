@@ -54,6 +54,8 @@ THIN = {
     **dict.fromkeys(("darts", "enas", "pnas", "nasnet", "amoeba"), CELLS),
     "mobilenet": Thin({}, tuple(LARGE), MOBILE),
     "mobilenet-small": Thin({}, cheap=MOBILE),
+    "transnas-micro": Thin({"channels": 4, "cells": 1}),
+    "nb-macro": Thin({"channels": 2, "last": 8}),
     "recurrent": Thin({"emsize": 6, "nhid": 8, "layers": 2, "nodes": 12}, (TOKENS,)),
     "nats-size": Thin(cheap={"layer": 8}),
     "transformer": Thin({"patches": (2, 4)}, cheap={"depth": 3, "width": 3}),

@@ -47,6 +47,8 @@ __getattr__, __dir__ = lazy_exports(
 registry: Registry[Callable[..., Space]] = Registry("space", "spaces")
 registry.add("nb201", "trainless.spaces.nb201:NasBench201")
 registry.add("nb101", "trainless.spaces.nb101:NasBench101")
+registry.add("transnas-micro", "trainless.spaces.transnas:TransNasMicro")
+registry.add("nb-macro", "trainless.spaces.nbmacro:NasBenchMacro")
 for _family in ("darts", "enas", "pnas", "nasnet", "amoeba"):
     registry.add(_family, f"trainless.spaces.nds:{_family}")
 registry.add("mobilenet", "trainless.spaces.mobilenet:MobileNet")

@@ -26,22 +26,25 @@ _Value = Counter[_Term]
 
 
 @functools.cache
-def _representatives() -> dict[Arch, Arch]:
-    """For every arch the first, in the order of options, that computes the same function."""
+def representatives(options: tuple[int, ...], *, learned_skips: bool = False) -> dict[Arch, Arch]:
+    """For every arch of such options the first, in their order, that computes the same function.
+
+    With ``learned_skips`` a skip from the cell's input has weights of its own.
+    """
     first: dict[str, Arch] = {}
     chosen: dict[Arch, Arch] = {}
-    for arch in itertools.product((NONE, SKIP, CONV1, CONV3, POOL), repeat=len(EDGES)):
-        signature = min(repr(_walk(arch, labels)[0]) for labels in _relabellings(arch))
+    for arch in itertools.product(options, repeat=len(EDGES)):
+        signature = min(repr(_walk(arch, labels, learned_skips)[0]) for labels in _relabellings(arch, learned_skips))
         chosen[arch] = first.setdefault(signature, arch)
     return chosen
 
 
-def _walk(arch: Arch, labels: dict[int, int]) -> tuple[_Term, dict[_Term, list[int]]]:
+def _walk(arch: Arch, labels: dict[int, int], learned_skips: bool) -> tuple[_Term, dict[_Term, list[int]]]:
     """The output node's value with convolutions labelled as told, and which edges have alike convolutions."""
     values: list[_Value] = [Counter({("x",): 1}), Counter(), Counter(), Counter()]
     alike: dict[_Term, list[int]] = {}
     for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
-        if option == SKIP:
+        if option == SKIP and not (learned_skips and source == 0):
             values[target] += values[source]
         elif option == POOL:
             values[target] += Counter({("pool", term): times for term, times in values[source].items()})
@@ -56,9 +59,9 @@ def _frozen(value: _Value) -> _Term:
     return tuple(sorted(value.items(), key=repr))
 
 
-def _relabellings(arch: Arch) -> Iterator[dict[int, int]]:
+def _relabellings(arch: Arch, learned_skips: bool) -> Iterator[dict[int, int]]:
     """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
-    _, alike = _walk(arch, {})
+    _, alike = _walk(arch, {}, learned_skips)
     groups = list(alike.values())
     for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in groups)):
         yield {
@@ -110,7 +113,7 @@ class NasBench201:
         of a node that is always zero stays, because its norm's bias is learnt. Each convolution keeps its
         own weights, so a shared convolution is never mistaken for two separate ones.
         """
-        return _representatives()[arch]
+        return representatives((NONE, SKIP, CONV1, CONV3, POOL))[arch]
 
     def build(self, arch: Arch, task: Task) -> nn.Module:
         require_arch(self, arch)

@@ -19,6 +19,8 @@ registry.add("nb101", "trainless.bench.tables.nb101:open_nb101")
 registry.add("ecnas", "trainless.bench.tables.nb101:open_ecnas")
 registry.add("darts", "trainless.bench.tables.darts:open_darts")
 registry.add("nbnlp", "trainless.bench.tables.nbnlp:open_nbnlp")
+registry.add("transnas-micro", "trainless.bench.tables.transnas:open_transnas_micro")
+registry.add("nb-macro", "trainless.bench.tables.transnas:open_nb_macro")
 
 
 def table(name: str) -> Table:
