@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trainless.estimators import TrainlessClassifier, TrainlessRegressor
     from trainless.probe.probe import Probe, quantity
     from trainless.proxies.proxy import Proxy, Setting, proxy
+    from trainless.report.draw import draw
+    from trainless.runs.reader import open_run
     from trainless.runs.search import Found, search
     from trainless.runs.settings import SearchCallbacks, SearchSettings
     from trainless.scoring.evaluate import score
@@ -60,6 +62,7 @@ __all__ = [
     "Unscorable",
     "design",
     "designed",
+    "draw",
     "list_proxies",
     "list_rankings",
     "list_searchers",
@@ -67,6 +70,7 @@ __all__ = [
     "list_tables",
     "list_tasks",
     "networks",
+    "open_run",
     "proxy",
     "quantity",
     "score",
@@ -90,6 +94,8 @@ _HOME = {
     "proxies.proxy": ("Proxy", "Setting", "proxy"),
     "designs.pipeline": ("Designed", "design", "designed"),
     "designs.settings": ("DesignSettings",),
+    "report.draw": ("draw",),
+    "runs.reader": ("open_run",),
     "runs.search": ("Found", "search"),
     "runs.settings": ("SearchCallbacks", "SearchSettings"),
     "spaces": ("space",),

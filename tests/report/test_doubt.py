@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainless.report.doubt import error_curve, in_doubt, referral, reliability
+from trainless.learn.deferral import referral
+from trainless.report.doubt import error_curve, in_doubt, reliability
 
 RANDOM = np.random.default_rng(3)
 

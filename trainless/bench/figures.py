@@ -9,25 +9,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.plots import axes_for, matplotlib_module
 from trainless.core.types import Floats
 
 COLOUR, FAINT = "#1f4e79", "#9db7d1"
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError("matplotlib is not installed: pip install 'trainless[figures]'") from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "trainless"  # the same picture is the same file
+    matplotlib_module().rcParams["svg.hashsalt"] = "trainless"  # the same picture is the same file
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return figure, axes
+    return figure, axes_for(figure.subplots())
 
 
 def _save(figure: Any, path: Path) -> Path:

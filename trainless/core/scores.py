@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainless.core.errors import UnknownName
+from trainless.core.errors import InputError, UnknownName
+from trainless.core.markup import MOST_ROWS, card, failed_cell, rounded
 from trainless.core.registry import registered
+from trainless.core.text import counted
 from trainless.core.types import Floats
 
 if TYPE_CHECKING:
@@ -57,6 +60,100 @@ class Scores:
     """
 
     records: list[Record] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Two words about what failed, then how much there is.
+
+        Example:
+            >>> Scores([Record("a", "snip", 1.0, True), Record("a", "naswot", math.nan, True, "no ReLU")])
+            Scores(1 of 2 failed: no ReLU; 1 candidate, 2 proxies: snip, naswot)
+        """
+        parts = [*self._alarms(), f"{self._size()}: {', '.join(self.proxies[:8])}{', …' * (len(self.proxies) > 8)}"]
+        return f"Scores({'; '.join(parts)})" if self.records else "Scores(nothing was scored)"
+
+    def _repr_html_(self) -> str:
+        head = ["candidate", *(f"{name} {'↑' if self.higher_is_better[name] else '↓'}" for name in self.proxies)]
+        reasons = {(name, proxy): reason for (name, proxy, _), reason in self.failures.items()}
+        rows = [
+            [name, *(self._cell(place, name, proxy, reasons) for proxy in self.proxies)]
+            for place, name in enumerate(self.candidates[:MOST_ROWS])
+        ]
+        size = f"{self._size()}; ↑ means that higher is better"
+        return card("Scores", size, alarms=self._alarms(), head=head, rows=rows, total=len(self))
+
+    def _size(self) -> str:
+        seeds = len({record.seed for record in self.records})
+        several = f", {seeds} seeds each" if seeds > 1 else ""
+        return f"{counted(len(self), 'candidate')}, {counted(len(self.proxies), 'proxy', 'proxies')}{several}"
+
+    def _alarms(self) -> list[str]:
+        if not self.failures:
+            return []
+        (reason, times), *others = Counter(self.failures.values()).most_common()
+        often = f"most often ({times} times): {reason}" if others else reason
+        return [f"{len(self.failures):,} of {len(self.records):,} failed: {often}"]
+
+    def _cell(self, place: int, name: str, proxy: str, reasons: Mapping[tuple[str, str], str]) -> str:
+        if (name, proxy) in reasons:
+            return failed_cell(reasons[name, proxy])
+        return rounded(float(self.column(proxy)[place]))
+
+    def plot(self, *proxies: str, ax: Any = None) -> Any:
+        """Plot scores by matplotlib (``pip install 'trainless[figures]'``).
+
+        One proxy is drawn as dots, the best candidate first, with its spread over seeds; two against each other; of
+        more the Spearman correlation of each pair.
+
+        Args:
+            proxies: Which of those that were scored; all by default.
+            ax: Matplotlib axes to draw on; new ones by default.
+
+        Returns:
+            The axes.
+        """
+        from trainless.core import plots
+
+        names = [self._known(proxy) for proxy in proxies or self.proxies]
+        if not names:
+            raise InputError("nothing was scored: there is nothing to plot")
+        if len(names) > 2:
+            return plots.matrix_plot(names, self.correlations(names), label="Spearman correlation", ax=ax)
+        labels = [f"{name} ({'higher' if self.higher_is_better[name] else 'lower'} is better)" for name in names]
+        if len(names) == 2:
+            return plots.scatter_plot(*map(self.column, names), labels=labels, ax=ax)
+        values, spread = self.column(names[0]), self.spread(names[0])
+        best = [self.candidates.index(name) for name in self.rank(names[0])[: plots.MOST]]
+        around = [(float(values[at] - spread[at]), float(values[at] + spread[at])) for at in best]
+        shown = [self.candidates[at] for at in best]
+        made = plots.dot_plot(shown, values[best].tolist(), label=labels[0], around=around, ax=ax)
+        if left := len(self) - len(best):
+            made.set_title(f"the best {len(best)}; {left:,} more are not drawn", fontsize="medium")
+        return made
+
+    def correlations(self, proxies: Sequence[str] = ()) -> Floats:
+        """Spearman's ρ of each pair of proxies over the candidates that both have a score of, better with better.
+
+        NaN where there are fewer than three such candidates, or one of both is the same for all.
+
+        Example:
+            >>> rows = [("a", 1.0, 9.0), ("b", 2.0, 8.0), ("c", 3.0, 5.0)]
+            >>> records = [Record(name, "snip", up, True) for name, up, _ in rows]
+            >>> records += [Record(name, "loss", down, False) for name, _, down in rows]
+            >>> Scores(records).correlations().round(2).tolist()
+            [[1.0, 1.0], [1.0, 1.0]]
+        """
+        from trainless.core.ranks import average_ranks
+
+        names = list(proxies) or self.proxies
+        columns = [self.column(name) * (1 if self.higher_is_better[name] else -1) for name in names]
+        found = np.full((len(names), len(names)), math.nan)
+        for one, mine in enumerate(columns):
+            for other, theirs in enumerate(columns):
+                both = ~(np.isnan(mine) | np.isnan(theirs))
+                first, second = average_ranks(mine[both]), average_ranks(theirs[both])
+                if both.sum() > 2 and np.ptp(first) and np.ptp(second):
+                    found[one, other] = np.corrcoef(first, second)[0, 1]
+        return found
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)

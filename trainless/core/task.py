@@ -14,11 +14,14 @@ import torch
 from torch import Tensor
 
 from trainless.core.errors import InputError
+from trainless.core.markup import card
 from trainless.core.seeds import generator
 from trainless.core.target import Target
+from trainless.core.text import counted
 from trainless.core.types import Array, Floats, Index
 
 PartName = Literal["train", "valid", "test"]
+PARTS: tuple[PartName, ...] = ("train", "valid", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +266,32 @@ class Task:
     def dims(self) -> int:
         """Number of spatial dimensions: 1 for signals, 2 for images, 3 for volumes, 0 for vectors and tokens."""
         return len(self.input_shape) - 1
+
+    def __repr__(self) -> str:
+        """Its name, its shape and how many cases there are.
+
+        Example:
+            >>> Task.noise((3, 32, 32), classes=10)
+            Task(noise-3x32x32-10: 3×32×32, 10 classes, pure noise)
+        """
+        return f"Task({self.name}: {self._shown()})"
+
+    def _repr_html_(self) -> str:
+        parts = {name: part for name in PARTS if (part := getattr(self, name)) is not None}
+        rows = [["cases", *(f"{part.cases:,}" for part in parts.values())]]
+        if self.target.classes and not self.vocabulary:
+            classes = self.target.classes
+            counts = [np.bincount(np.asarray(part.truth, np.int64), minlength=classes) for part in parts.values()]
+            names = self.target.names or tuple(f"class {number}" for number in range(classes))
+            rows = [[name, *(f"{count[place]:,}" for count in counts)] for place, name in enumerate(names)]
+        return card(f"Task {self.name}", self._shown(), *self.notes, head=["", *parts], rows=rows if parts else ())
+
+    def _shown(self) -> str:
+        """Its shape, what is predicted and how many cases there are."""
+        many = counted(self.target.classes, "class", "classes") if self.target.classes else ""
+        sizes = [f"{part.cases:,} {name}" for name in PARTS if (part := getattr(self, name)) is not None]
+        shape = "×".join(map(str, self.input_shape))
+        return ", ".join([shape, many or counted(self.target.outputs, "value"), *(sizes or ["pure noise"])])
 
     def part(self, name: PartName) -> Part:
         """One split, or an error that says that it is missing."""

@@ -20,8 +20,10 @@ from typing import Any
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.markup import card
 from trainless.core.settings import changed
 from trainless.core.task import Task
+from trainless.core.text import counted
 from trainless.designs.candidates import (
     LEARNED,
     Winner,
@@ -43,11 +45,14 @@ from trainless.learn.members import MEMBER, Member, history_of, member_folder, o
 from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
 from trainless.learn.recipe import recipe as named_recipe
+from trainless.learn.sanity import metric_in_words
 from trainless.rankings import ranking as named_ranking
 from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
+from trainless.report.words import answer_in_words, sanity_in_words, yardstick_rows
 from trainless.runs.folder import MEMBERS, REPORT, SUMMARY, locked
 from trainless.runs.loop import Loop
+from trainless.runs.plots import DesignPlots
 from trainless.searchers.stopping import Budget
 from trainless.spaces.protocol import Space
 from trainless.spaces.residual import Residual
@@ -62,8 +67,8 @@ CLASSICAL = 0.1  # of a time budget that classical members may take
 SHORT = 8  # positions of a signal, below which there is nothing to convolve
 
 
-@dataclass(frozen=True, eq=False)
-class Designed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Designed(DesignPlots):
     """A finished design.
 
     Args:
@@ -75,6 +80,29 @@ class Designed:
     folder: Path
     predictor: Predictor
     summary: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Designed({'; '.join([*self._alarms(), *self._facts()])})"
+
+    def _repr_html_(self) -> str:
+        test, rows, head = self.summary["test"], list[list[str]](), list[str]()
+        if test is not None:
+            names, rows = yardstick_rows(test)
+            head = ["on the test part", *map(metric_in_words, names)]
+        return card("Design", *self._facts(), alarms=self._alarms(), head=head, rows=rows)
+
+    def _alarms(self) -> list[str]:
+        test = self.summary["test"]
+        if test is None:
+            return ["It was judged on nothing: the data have no test part"]
+        fine, first = sanity_in_words(test)
+        return [] if fine else [first]
+
+    def _facts(self) -> list[str]:
+        test, task = self.summary["test"], self.summary["task"]
+        networks = sum(bool(member["weight"]) for member in self.summary["members"])
+        answer = [] if test is None else [answer_in_words(test)]
+        return [*answer, f"{counted(networks, 'network')} on {task['name']}", f"in {self.folder}"]
 
 
 def design(

@@ -153,3 +153,17 @@ def _require(uncertainty: Floats, correct: Mask, accuracy: float, confidence: fl
     for name, value in (("accuracy", accuracy), ("confidence", confidence)):
         if not 0 < value < 1:
             raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as 0.95")
+
+
+def referral(doubt: Floats, correct: Mask) -> tuple[Floats, Floats]:
+    """Share of cases referred and share right among those answered, for every threshold; equal doubts go together.
+
+    Example:
+        >>> share, right = referral(np.array([0.1, 0.4, 0.2]), np.array([True, False, True]))
+        >>> share.round(2).tolist(), right.round(2).tolist()
+        ([0.67, 0.33, 0.0], [1.0, 1.0, 0.67])
+    """
+    _, group = np.unique(doubt, return_inverse=True)
+    answered = np.bincount(group.reshape(-1)).cumsum()
+    right = np.bincount(group.reshape(-1), correct).cumsum()
+    return 1 - answered / len(doubt), right / answered

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.core.types import Floats, Labels
+from trainless.learn.deferral import referral
 from trainless.learn.drift import LEVEL
 from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
@@ -140,20 +141,6 @@ def reliability(p: Floats, y: Labels, bins: int = BINS) -> tuple[Floats, Floats,
     count = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):
         return np.bincount(place, said, bins) / count, np.bincount(place, hit, bins) / count, count.astype(np.int64)
-
-
-def referral(doubt: Floats, correct: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of cases referred and share right among those answered, for every threshold; equal doubts go together.
-
-    Example:
-        >>> share, right = referral(np.array([0.1, 0.4, 0.2]), np.array([True, False, True]))
-        >>> share.round(2).tolist(), right.round(2).tolist()
-        ([0.67, 0.33, 0.0], [1.0, 1.0, 0.67])
-    """
-    _, group = np.unique(doubt, return_inverse=True)
-    answered = np.bincount(group.reshape(-1)).cumsum()
-    right = np.bincount(group.reshape(-1), correct).cumsum()
-    return 1 - answered / len(doubt), right / answered
 
 
 def error_curve(error: Floats, spread: Floats, shares: Floats) -> Floats:

@@ -17,6 +17,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.report.page import safe, text_width
+from trainless.spaces import space as named_space
 from trainless.spaces.protocol import Counted, Space, require_arch
 from trainless.spaces.sketch import Block, Chain, Drawable, Edge, Graph, Node, Sketch
 
@@ -240,6 +241,56 @@ def _untangle(columns: list[list[str]], routes: Sequence[tuple[str, ...]]) -> No
 def _mean_place(neighbours: dict[str, list[str]], place: dict[str, float], own: dict[str, float], key: str) -> float:
     found = [place[other] for other in neighbours.get(key, ()) if other in place]
     return sum(found) / len(found) if found else own[key]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An architecture as a picture; a notebook shows it as such.
+
+    Args:
+        notation: The architecture in its space's own notation.
+        scene: What is drawn.
+    """
+
+    notation: str
+    scene: Scene
+
+    def __repr__(self) -> str:
+        return f"Drawing({self.notation})"
+
+    def _repr_svg_(self) -> str:
+        return to_svg(self.scene)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as ``.svg`` or ``.png``."""
+        file = Path(path)
+        if file.suffix not in (".svg", ".png"):
+            raise InputError(f"the picture {file} was asked for: give a file that ends in .svg or .png")
+        try:
+            if file.suffix == ".svg":
+                file.write_text(to_svg(self.scene), "utf-8")
+            else:
+                to_png(self.scene, file)
+        except OSError as error:
+            raise InputError(f"the picture {file} cannot be written ({error.strerror}): give another place") from error
+        return file
+
+
+def draw(space: Space | str, arch: Arch | str, task: Task | None = None) -> Drawing:
+    """Draw an architecture.
+
+    Args:
+        space: Its space, or the name of one.
+        arch: The architecture, or its notation.
+        task: Data that it is for, whose counts are written beside it.
+
+    Example:
+        >>> draw("nb201", (3, 0, 0, 1, 0, 0))
+        Drawing(|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|)
+    """
+    home = named_space(space) if isinstance(space, str) else space
+    chosen = home.parse(arch) if isinstance(arch, str) else arch
+    return Drawing(home.format(chosen), scene(home, chosen, task))
 
 
 def svg(space: Space, arch: Arch, task: Task | None = None, *, compact: bool = False) -> str:

@@ -8,33 +8,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from xml.sax.saxutils import escape
 
+from trainless.core.markup import Content as Content
+from trainless.core.markup import Markup as Markup
+from trainless.core.markup import joined as joined
+from trainless.core.markup import rounded as rounded
+from trainless.core.markup import safe as safe
+from trainless.core.markup import short as short
+from trainless.core.markup import tag as tag
 
-class Markup(str):
-    """Text that is markup already and is put into a page as it is; any other text is escaped on its way."""
-
-    __slots__ = ()
-
-
-Content = str | Markup | None
-_BIDI = "\u202a-\u202e\u2066-\u2069"  # would turn the text after it around
-_FORBIDDEN = re.compile(f"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[{_BIDI}]")
 _SPACE = "\u00a0"  # a line never breaks between a number and its unit
-
-
-def safe(text: str) -> str:
-    """Text that stands as itself in SVG and HTML, also within quotes.
-
-    Example:
-        >>> safe("<b>")
-        '&lt;b&gt;'
-    """
-    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;", "'": "&#39;"})
 
 
 def text_width(text: str, size: float = 13) -> float:
@@ -45,60 +31,6 @@ def text_width(text: str, size: float = 13) -> float:
         12.0
     """
     return 0.6 * size * len(text)
-
-
-def tag(name: str, *contents: Content, **attributes: str | float | None) -> Markup:
-    """One element; ``class_`` is class, ``data_tip`` is data-tip, an attribute of None is left out.
-
-    Example:
-        >>> tag("p", "a < b", class_="note")
-        '<p class="note">a &lt; b</p>'
-        >>> tag("rect", x=1.0, width=2.25)
-        '<rect x="1" width="2.25"/>'
-    """
-    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    parts = [f' {key}="{safe(each) if isinstance(each, str) else short(each)}"' for key, each in given.items()]
-    end = f">{joined(contents)}</{name}>" if contents else "/>"
-    return Markup(f"<{name}{''.join(parts)}{end}")
-
-
-def joined(parts: Iterable[Content]) -> Markup:
-    """Parts after each other.
-
-    Example:
-        >>> joined(["<", tag("b", "x")])
-        '&lt;<b>x</b>'
-    """
-    return Markup("".join(part if isinstance(part, Markup) else safe(part) for part in parts if part))
-
-
-def short(value: float) -> str:
-    """A coordinate: two decimals at most.
-
-    Example:
-        >>> short(2.0), short(1 / 3), short(-0.001)
-        ('2', '0.33', '0')
-    """
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
-def rounded(value: float | None, digits: int = 3) -> str:
-    """A number for a table; a dash where there is none.
-
-    Example:
-        >>> rounded(0.98765), rounded(None), rounded(1234567.0), rounded(0.0000123), rounded(-math.inf)
-        ('0.988', '–', '1,234,567', '1.23e-05', '−∞')
-    """
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value and not 1e-3 <= abs(value) < 1e6:
-        return f"{value:,.0f}" if abs(value) >= 1e6 and float(value).is_integer() else f"{value:.{digits - 1}e}"
-    if float(value).is_integer() and abs(value) >= 10:
-        return f"{value:,.0f}"
-    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.1f}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -22,7 +22,7 @@ from trainless.spaces.protocol import Space
 
 @dataclass(frozen=True)
 class Place:
-    """One row: an arch, its scores and costs, and why a score is missing."""
+    """One row: an arch, its scores and costs, why a score is missing, and the value that decides the order."""
 
     rank: int
     arch: Arch
@@ -31,6 +31,7 @@ class Place:
     scores: Mapping[str, float]
     costs: Mapping[str, float]
     failures: Mapping[str, str]
+    standing: float = math.nan
 
 
 def leaderboard(
@@ -58,13 +59,14 @@ def leaderboard(
     texts = [space.format(proposal.arch) for proposal in proposals]
     values = [outcome.values for outcome in outcomes]
     standing = loop.signal.standing(scores_of(dict(zip(texts, values, strict=True)), higher_is_better))
-    standing = np.where(np.isnan(standing), -np.inf, standing)
+    ranked = np.where(np.isnan(standing), -np.inf, standing)
     fidelities = np.array([proposal.fidelity for proposal in proposals])
     places: list[Place] = []
-    for at in np.lexsort((np.arange(len(proposals)), -standing, -fidelities)).tolist():
+    for at in np.lexsort((np.arange(len(proposals)), -ranked, -fidelities)).tolist():
         arch, fidelity, found = proposals[at].arch, proposals[at].fidelity, outcomes[at]
         shown = {name: cost(arch) for name, cost in costs.items() if name not in higher_is_better}
-        places.append(Place(len(places) + 1, arch, texts[at], fidelity, found.values, shown, found.failures))
+        own = (found.values, shown, found.failures, float(standing[at]))
+        places.append(Place(len(places) + 1, arch, texts[at], fidelity, *own))
     return places
 
 

@@ -17,10 +17,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.progress import Pace
+from trainless.core.markup import card
+from trainless.core.progress import Pace, clock
 from trainless.core.text import printable
 from trainless.core.types import Floats, Json
 from trainless.runs.folder import CONFIGURATION, SETTINGS, is_plain
+from trainless.runs.plots import RunPlots, lacking, table_rows
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as find_space
 from trainless.spaces.protocol import Space
@@ -29,6 +31,7 @@ RunState = Literal["running", "finished", "ended", "stopped"]
 RunKind = Literal["search", "sweep", "design"]
 KEPT = 2000  # failures that are kept with their architecture
 OK = "ok"
+SUM_OF_RANKS = "sum of ranks"  # what decides an order where no ranking is named
 MEANINGS: dict[RunState, str] = {
     "running": "a process works on it",
     "finished": "it came to its end",
@@ -156,7 +159,7 @@ def status_of(failures: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in failures.items()) or OK
 
 
-class RunReader(ABC):
+class RunReader(RunPlots, ABC):
     """Reads one run again and again; it never writes, and it may be behind for a while on a large one.
 
     Attributes:
@@ -174,6 +177,28 @@ class RunReader(ABC):
         """Begin with the first line again."""
         self._failures, self._pace = Failures(), Pace()
         self._made: tuple[object, Candidates] = (None, NOTHING)
+
+    def __repr__(self) -> str:
+        """What it is a run of, how far it is, and the best of it; failures first."""
+        return f"Run({'; '.join([*self._alarms(), *self._facts()])})"
+
+    def _repr_html_(self) -> str:
+        facts = self._facts()
+        return card(f"Run: {facts[0]}", "; ".join(facts[1:]), alarms=self._alarms(), **table_rows(self.table()))
+
+    def _facts(self) -> list[str]:
+        now, best = self.progress(), self.best()
+        of = "" if now.total is None else f" of {now.total:,}"
+        facts = [f"{self.kind}, {now.state}", f"{now.done:,}{of} {now.unit} in {clock(now.seconds)}"]
+        if best is not None:
+            facts.append(f"best: {best.arch} ({best.column} {best.value:.4g})")
+        said, alarming = lacking(self.table())
+        return facts if alarming else [*facts, *said]
+
+    def _alarms(self) -> list[str]:
+        state = self.progress().state
+        said, alarming = lacking(self.table())
+        return [*([MEANINGS[state]] if state in ("ended", "stopped") else []), *(said if alarming else [])]
 
     @property
     @abstractmethod
@@ -207,10 +232,6 @@ class RunReader(ABC):
 
     @abstractmethod
     def best(self) -> Best | None: ...
-
-    @abstractmethod
-    def told(self, column: str) -> tuple[list[float], bool]:
-        """Every value of a column in the order in which they came, and whether higher is better."""
 
 
 def space_of(settings: Mapping[str, Any], text: str) -> Space | None:
@@ -260,6 +281,19 @@ def reader_at(folder: Path, *, keep: bool = False) -> RunReader:
     if "searcher" not in configuration:
         raise InputError(f"{folder} is no folder of trainless search, design or bench sweep: give one of those")
     return SearchReader(source, keep=keep)
+
+
+def open_run(folder: str | Path) -> RunReader:
+    """Open a run folder to look at it: its table, its failures, its plots; nothing is written there.
+
+    Args:
+        folder: Of ``trainless search``, ``trainless design`` or ``trainless bench sweep``, also while it goes on
+            (:meth:`RunReader.refresh` reads what is new).
+
+    Raises:
+        InputError: It is no such folder.
+    """
+    return catch_up(reader_at(Path(folder)))
 
 
 def catch_up(reader: RunReader) -> RunReader:

@@ -25,6 +25,7 @@ from trainless.runs.folder import (
     is_plain,
     read_configuration,
 )
+from trainless.runs.plots import DesignPlots
 from trainless.runs.reader import (
     OK,
     Best,
@@ -46,14 +47,14 @@ SECONDS = 3
 _REMEDY = "give another folder"
 
 
-class DesignReader(RunReader):
+class DesignReader(RunReader, DesignPlots):
     """Reads a design; its searches keep their steps where asked, and the clock gives seconds since 1970."""
 
     kind = "design"
 
     def __init__(self, folder: Path, *, keep: bool = False, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
-        self._folder, self._keep, self._clock = folder, keep, clock
+        self.folder, self._keep, self._clock = folder, keep, clock
         self.searches: dict[str, SearchReader] = {}
         self._settings: Json = read_configuration(folder)
         self._plan: Mapping[str, Any] = {}
@@ -77,20 +78,20 @@ class DesignReader(RunReader):
         return found
 
     def refresh(self) -> bool:
-        planned = changed_at(self._folder / PLAN)
+        planned = changed_at(self.folder / PLAN)
         if planned > self._planned:
             self._planned = planned
-            self._plan = read_document(self._folder / PLAN)
+            self._plan = read_document(self.folder / PLAN)
             self.space = space_of(self._settings, str(self._plan.get("space", "")))
         more = False
-        for name in folders_in(self._folder / SEARCHES, CONFIGURATION):
+        for name in folders_in(self.folder / SEARCHES, CONFIGURATION):
             if name not in self.searches:
-                self.searches[name] = SearchReader(FolderSource(self._folder / SEARCHES / name), keep=self._keep)
+                self.searches[name] = SearchReader(FolderSource(self.folder / SEARCHES / name), keep=self._keep)
             more |= self.searches[name].refresh()
-        for name in folders_in(self._folder / MEMBERS, MEMBER):
+        for name in folders_in(self.folder / MEMBERS, MEMBER):
             if name not in self._members:
-                about = read_document(self._folder / MEMBERS / name / MEMBER)
-                with undamaged(self._folder / MEMBERS / name, _REMEDY):
+                about = read_document(self.folder / MEMBERS / name / MEMBER)
+                with undamaged(self.folder / MEMBERS / name, _REMEDY):
                     self._members[name] = _member(about)
         return more
 
@@ -99,7 +100,7 @@ class DesignReader(RunReader):
         state = self._state()
         done = sum(reader.progress().done for reader in self.searches.values())
         changed = self._changed()
-        seconds = self._clock() - changed_at(self._folder / CONFIGURATION) if state == "running" else self._spent()
+        seconds = self._clock() - changed_at(self.folder / CONFIGURATION) if state == "running" else self._spent()
         now = next((stage for stage in stages if stage.done < stage.total), None)
         left, detail, scope = self._left(now) if state == "running" and now else (math.nan, "", "")
         rate = next((r.progress().rate for r in self.searches.values() if r.progress().state == "running"), math.nan)
@@ -114,21 +115,21 @@ class DesignReader(RunReader):
 
     def _stages(self) -> list[RunStage]:
         trials = self._plan.get("searches", [])
-        with undamaged(self._folder / PLAN, _REMEDY):
+        with undamaged(self.folder / PLAN, _REMEDY):
             shares = [self._share(str(trial["name"]), trial.get("evaluations")) for trial in trials]
             trained = sum(about["status"] == OK for about in self._members.values())
             wanted = int(self._plan.get("members", 0)) + int(self._plan.get("baseline", 0))
-        joined = is_plain(self._folder / SUMMARY)
+        joined = is_plain(self.folder / SUMMARY)
         return [
             RunStage("planning", float(bool(self._plan)), 1.0),
             RunStage("searching", float(sum(shares)), float(max(1, len(trials)))),
             RunStage("training", float(wanted or 1) if joined else float(trained), float(wanted or 1)),
             RunStage("calibrating", float(joined), 1.0),
-            RunStage("reporting", float(is_plain(self._folder / REPORT)), 1.0),
+            RunStage("reporting", float(is_plain(self.folder / REPORT)), 1.0),
         ]
 
     def _share(self, name: str, evaluations: int | None) -> float:
-        if is_plain(self._folder / SEARCHES / name / RESULT):
+        if is_plain(self.folder / SEARCHES / name / RESULT):
             return 1.0
         reader = self.searches.get(name)
         done = reader.progress().done if reader else 0
@@ -146,14 +147,14 @@ class DesignReader(RunReader):
         return math.nan, stage.name, "of this stage"
 
     def _changed(self) -> float:
-        here = [changed_at(self._folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]
-        members = [changed_at(self._folder / MEMBERS / name / MEMBER) for name in self._members]
+        here = [changed_at(self.folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]
+        members = [changed_at(self.folder / MEMBERS / name / MEMBER) for name in self._members]
         return max(*here, *members, *(reader.progress().changed for reader in self.searches.values()))
 
     def _state(self) -> RunState:
-        if is_held(self._folder):
+        if is_held(self.folder):
             return "running"
-        return "finished" if is_plain(self._folder / SUMMARY) else "stopped"
+        return "finished" if is_plain(self.folder / SUMMARY) else "stopped"
 
     def _mark(self) -> object:
         return len(self._members)

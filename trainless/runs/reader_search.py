@@ -36,6 +36,7 @@ from trainless.runs.folder import (
 )
 from trainless.runs.loop import Step
 from trainless.runs.reader import (
+    SUM_OF_RANKS,
     Best,
     Candidates,
     Measured,
@@ -201,6 +202,7 @@ class SearchReader(RunReader):
         super()._begin()
         self.steps: list[Step] = []
         self._top: dict[Arch, tuple[float, Outcome]] = {}
+        self._came: list[Arch] = []
         self._told: dict[str, list[float]] = {name: [] for name in self._directions}
         self._spent: tuple[int, float] = (0, 0.0)
         self._lines, self._regions = 0, 0
@@ -233,6 +235,7 @@ class SearchReader(RunReader):
             if twin is None:
                 self._regions += 1
                 continue
+            self._came.append(twin)
             for name, values in self._told.items():
                 values.append(outcome.values.get(name, math.nan))
             held = self._top.get(twin)
@@ -328,7 +331,7 @@ class SearchReader(RunReader):
             places = [[column.name for column in columns].index(name) for name in self._directions]
             standing = self._standing([[row[place] for place in places] for row in rows])
             if standing is not None:
-                columns = [Measured(self._ranking or "sum of ranks", True), *columns]
+                columns = [Measured(self._ranking or SUM_OF_RANKS, True), *columns]
                 rows = [[float(value), *row] for value, row in zip(standing, rows, strict=True)]
         return table_of(archs, columns, rows, status, ranked=True)
 
@@ -362,6 +365,10 @@ class SearchReader(RunReader):
         return Best(table.archs[0], table.columns[0].name, float(table.values[0, 0]))
 
     def told(self, column: str) -> tuple[list[float], bool]:
+        if len(self._directions) > 1 and column == printable(self._ranking or SUM_OF_RANKS):
+            table = self.table()
+            standing = dict(zip(table.archs, table.values[:, 0].tolist(), strict=True))
+            return [standing.get(printable(self._text(twin)), math.nan) for twin in self._came], True
         name = next((name for name in self._told if printable(name) == column), column)
         return self._told.get(name, []), self._directions.get(name, True)
 

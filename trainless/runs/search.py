@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from trainless.core.arch import Arch, Proposal
+from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.markup import card
 from trainless.core.processes import one_interrupt
+from trainless.core.progress import clock
 from trainless.core.settings import changed
 from trainless.core.task import Task
-from trainless.core.text import undamaged
+from trainless.core.text import counted, undamaged
 from trainless.execution.executor import Job, executor_for
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
@@ -36,6 +39,8 @@ from trainless.runs.folder import (
 )
 from trainless.runs.leaderboard import Place, leaderboard, require_scored, to_csv
 from trainless.runs.loop import End, Loop, Scorer, drive
+from trainless.runs.plots import RunPlots, lacking, table_rows
+from trainless.runs.reader import SUM_OF_RANKS, Candidates, Measured, status_of, table_of
 from trainless.runs.settings import SearchCallbacks, SearchSettings
 from trainless.runs.setup import SearchSetup, open_search
 from trainless.runs.trajectory import Writer, fork, read, replay
@@ -47,8 +52,8 @@ from trainless.store import SqliteStore, StoreError, merge, store_at
 AHEAD = 4  # single proposals under way per worker
 
 
-@dataclass(frozen=True)
-class Found:
+@dataclass(frozen=True, repr=False)
+class Found(RunPlots):
     """The result of a search.
 
     Args:
@@ -59,6 +64,9 @@ class Found:
         spent: What was used up.
         steps: How often the searcher was told.
         folder: The run folder; None where nothing was to be kept.
+        higher_is_better: The direction of each score.
+        history: Every value of each score in the order in which candidates were told.
+        ranking: What decides the order, where that is not the only score.
     """
 
     best: Arch
@@ -67,6 +75,45 @@ class Found:
     spent: Spent
     steps: int
     folder: Path | None
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    history: Mapping[str, list[float]] = field(default_factory=dict)
+    ranking: str = ""
+
+    def table(self) -> Candidates:
+        """The leaderboard as a table, with what decides the order in front where that is not a score itself."""
+        columns = [Measured(name, up) for name, up in self.higher_is_better.items()]
+        costs = [name for name in self.places[0].costs if name not in self.higher_is_better] if self.places else []
+        several = [Measured(self.ranking or SUM_OF_RANKS, True)] if len(columns) > 1 else []
+        rows = [
+            [
+                *([place.standing] if several else []),
+                *(place.scores[name] for name in self.higher_is_better),
+                *(place.costs[name] for name in costs),
+            ]
+            for place in self.places
+        ]
+        names = [*several, *columns, *(Measured(name, False) for name in costs)]
+        status = [status_of(place.failures) for place in self.places]
+        return table_of([place.text for place in self.places], names, rows, status, ranked=True)
+
+    def told(self, column: str) -> tuple[list[float], bool]:
+        return self.history.get(column, []), self.higher_is_better.get(column, True)
+
+    def __repr__(self) -> str:
+        where = f"; in {self.folder}" if self.folder else ""
+        said, alarming = lacking(self.table())
+        spent, first = self._spent(), self.places[0].text if self.places else "none"
+        facts = [*said, spent] if alarming else [spent, *said]
+        return f"Found({'; '.join(facts)}; first: {first}{where})"
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        said, alarming = lacking(table)
+        facts = [self._spent(), *([] if alarming else said), *([f"in {self.folder}"] if self.folder else [])]
+        return card("Search", *facts, alarms=said if alarming else (), **table_rows(table))
+
+    def _spent(self) -> str:
+        return f"{counted(self.spent.evaluations, 'candidate')} in {clock(self.spent.seconds)}, {self.end}"
 
 
 def search(
@@ -174,7 +221,23 @@ def search(
         places = publish(Ending(end), shared, final)
         require_scored(loop, None if out is None else path / LEADERBOARD)
         best = loop.measured(Proposal(loop.searcher.best())).arch
-        return Found(best, places, end, loop.spent, loop.steps, None if out is None else path)
+        alone = [proposal for proposal in loop.told if not is_region(proposal.candidate)]
+        values = [loop.known[proposal].values for proposal in alone]
+        history = {name: [each.get(name, math.nan) for each in values] for name in measure.higher_is_better}
+        standing = {place.arch: place.standing for place in places}
+        if len(history) > 1:
+            history[setup.ranking_name or SUM_OF_RANKS] = [standing[proposal.arch] for proposal in alone]
+        return Found(
+            best,
+            places,
+            end,
+            loop.spent,
+            loop.steps,
+            None if out is None else path,
+            measure.higher_is_better,
+            history,
+            setup.ranking_name,
+        )
 
 
 def _final(loop: Loop, executor: Scorer) -> list[Proposal]:

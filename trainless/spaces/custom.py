@@ -21,7 +21,7 @@ from trainless.core.parameters import read
 from trainless.core.task import Task
 from trainless.core.user_files import PREFIX, digest, load_file, load_module, module_name
 from trainless.spaces.moves import has_options
-from trainless.spaces.protocol import Space, format_pairs, parse_pairs, require_arch
+from trainless.spaces.protocol import ShownSpace, Space, format_pairs, parse_pairs, require_arch
 
 Option: TypeAlias = str | int | float | bool
 Chosen: TypeAlias = dict[str, Any]
@@ -55,13 +55,17 @@ def _code_in_file(path: str, name: str) -> Code:
 
 
 @dataclass(frozen=True)
-class FunctionSpace:
+class FunctionSpace(ShownSpace):
     """A space made by :func:`space_from`."""
 
     name: str
     options: tuple[tuple[str, tuple[Option, ...]], ...]
     network: Code
     rule: Code | None = None
+
+    def __repr__(self) -> str:
+        open_ = ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in self.options)
+        return f"{self.name}({open_})"
 
     @property
     def decisions(self) -> tuple[Decision, ...]:

@@ -12,7 +12,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
 from trainless.spaces.residual import initialise
 from trainless.spaces.sketch import Block, Chain
 
@@ -32,7 +32,7 @@ _DECISIONS = (
 
 
 @dataclass(frozen=True)
-class Inception:
+class Inception(ShownSpace):
     """InceptionTime: filters, modules, kernels and stem stride are open; signals only.
 
     A module is a 1×1 bottleneck, three convolutions of different lengths on it, a maximum of three positions with a 1×1

@@ -16,7 +16,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import Extent, has_options, size
 from trainless.spaces.ops import CONV, NORM, BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, require_arch, require_grid
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 
@@ -140,7 +140,7 @@ _PARTS = 5  # decisions of one group: kernel, expansion, channels, bottleneck, l
 
 
 @dataclass(frozen=True)
-class MobileNet:
+class MobileNet(ShownSpace):
     """MobileNet: inverted residual blocks; kernel, expansion, widths and depth of each stage are open.
 
     A network is a 3×3 stem, stages of one or two groups ``SuperResIDWE<e>K<k>(inputs, outputs, stride,

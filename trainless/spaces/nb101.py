@@ -29,7 +29,7 @@ from trainless.spaces.nb101_cell import (
     vertex_channels,
 )
 from trainless.spaces.ops import GLOBAL, MAXIMUM, NORM, Tally, conv
-from trainless.spaces.protocol import Counts, Network, require_arch, require_grid, require_least
+from trainless.spaces.protocol import Counts, Network, ShownSpace, require_arch, require_grid, require_least
 from trainless.spaces.sketch import Edge, Graph, Node
 
 EDGES = tuple(itertools.combinations(range(VERTICES), 2))
@@ -41,7 +41,7 @@ _EXAMPLE = "011/001/000;input|conv3x3-bn-relu|output"
 
 
 @dataclass(frozen=True)
-class NasBench101:
+class NasBench101(ShownSpace):
     """NAS-Bench-101: cells of up to seven vertices and nine edges, three operations; 423,624 different ones.
 
     The network is the benchmark's: a 3×3 stem of ``channels`` channels, ``stacks`` stacks of ``cells`` cells,

@@ -15,7 +15,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import Extent, has_options
 from trainless.spaces.ops import GLOBAL, NORM, BlockNetwork, Reduction, ReluConvNorm, Tally, Zero, average, conv
-from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least, require_region
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid, require_least, require_region
 from trainless.spaces.sketch import Graph, edge_cell
 
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
@@ -77,7 +77,7 @@ _DECISIONS = tuple(Decision(f"{source}->{target}", OPERATIONS) for source, targe
 
 
 @dataclass(frozen=True)
-class NasBench201:
+class NasBench201(ShownSpace):
     """NAS-Bench-201: cells of four nodes and six edges, five operations on each; 15,625 archs.
 
     The network is the benchmark's: a 3×3 stem, ``cells`` cells at C, 2C and 4C channels with residual

@@ -14,7 +14,7 @@ from trainless.core.task import Task
 from trainless.spaces.genotype import CellPlan, Genotype, Nodes, OperationPair, canonical_nodes, parse_genotype, plan
 from trainless.spaces.moves import Extent, has_options, size
 from trainless.spaces.nds_net import CellsAlone, CellsNetwork, Frame, Skeleton, count
-from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least, require_region
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid, require_least, require_region
 from trainless.spaces.sketch import Edge, Graph, Node
 
 
@@ -64,7 +64,7 @@ PUBLISHED: dict[Skeleton, tuple[int, int]] = {"cifar": (36, 20), "imagenet": (48
 
 
 @dataclass(frozen=True)
-class NdsSpace:
+class NdsSpace(ShownSpace):
     """Normal and reduction cells whose nodes each add up two operations on earlier states.
 
     The network is the one of DARTS (Liu et al., 2019): a stem, ``cells`` cells of which those after one and two

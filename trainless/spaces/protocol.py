@@ -11,9 +11,11 @@ from torch import nn
 
 from trainless.core.arch import Arch, Decision, Region
 from trainless.core.errors import InputError
+from trainless.core.markup import card
 from trainless.core.task import Task
+from trainless.core.text import counted
 from trainless.core.user_files import class_digest
-from trainless.spaces.moves import Choices
+from trainless.spaces.moves import Choices, size
 
 
 @runtime_checkable
@@ -35,6 +37,15 @@ class Space(Choices, Protocol):
     def format(self, arch: Arch) -> str:
         """Write the field's own notation."""
         ...
+
+
+class ShownSpace:
+    """A space as a notebook shows it: its decisions with their options."""
+
+    def _repr_html_(self: Space) -> str:
+        rows = [[decision.name, ", ".join(decision.options)] for decision in self.decisions]
+        several = f"{size(self):,} combinations of {counted(len(self.decisions), 'decision')}"
+        return card(f"Space {self.name}", several, head=["decision", "options"], rows=rows)
 
 
 @runtime_checkable

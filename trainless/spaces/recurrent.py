@@ -15,7 +15,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
-from trainless.spaces.protocol import Counts, Network, require_arch, require_least
+from trainless.spaces.protocol import Counts, Network, ShownSpace, require_arch, require_least
 from trainless.spaces.recurrent_recipe import (
     ACTIVATIONS,
     HIDDEN,
@@ -41,7 +41,7 @@ _PARTS = 4  # decisions of one node: operation and three inputs
 
 
 @dataclass(frozen=True)
-class Recurrent:
+class Recurrent(ShownSpace):
     """NAS-Bench-NLP, for text: recurrent cells of up to 24 nodes and 3 hidden states, stacked after an embedding.
 
     The decoder is tied to the embedding. Every node has an operation and three inputs, of which it reads as many as

@@ -14,7 +14,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import AVERAGE, GLOBAL, MAXIMUM, NORM, BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 WIDTHS = (16, 32, 64)
@@ -56,7 +56,7 @@ class ResidualShape:
 
 
 @dataclass(frozen=True)
-class Residual:
+class Residual(ShownSpace):
     """Residual networks: width, depth, stages, kernel, stem stride, gates and pooling are open.
 
     A stem (convolution, norm, ReLU), stages of ``depth`` basic blocks (two convolutions with norms around a

@@ -20,7 +20,7 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
-from trainless.spaces.protocol import Counts, Network, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, Network, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 FEATURES = (1000, 2500, 5000, 10_000)
@@ -61,7 +61,7 @@ class RocketShape:
 
 
 @dataclass(frozen=True)
-class Rocket:
+class Rocket(ShownSpace):
     """Convolutions that are never trained: number of features, kind of kernels and differences are open.
 
     Fixed kernels are MiniROCKET's: 84 of nine weights at dilations up to the input's length, and of each the share of

@@ -11,7 +11,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import Extent, has_options
 from trainless.spaces.ops import NORM, BlockNetwork, Reduction, ReluConvNorm, Tally, conv
-from trainless.spaces.protocol import Counts, require_arch, require_grid
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 WIDTHS = tuple(range(8, 65, 8))
@@ -21,7 +21,7 @@ _INNER = ((1, 2), (1, 3), (2, 3))
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(ShownSpace):
     """The sizes of NATS-Bench: how wide each of five layers is, 8 to 64 channels in steps of 8; 32,768 archs.
 
     32,768 archs. Three cells with a residual reduction between two of them. Every cell is the benchmark's,

@@ -15,7 +15,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import CONV, Tally
-from trainless.spaces.protocol import Counts, Network, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, Network, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 DEPTHS = (2, 4, 6, 8, 12)
@@ -39,7 +39,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Transformer:
+class Transformer(ShownSpace):
     """Vision transformers: depth, width, heads, ratio, patch size and pooling are open.
 
     Patches, learnt positions, pre-norm blocks of attention and a GELU layer pair, class token or mean, head.

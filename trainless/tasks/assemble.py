@@ -14,7 +14,7 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.target import Kind, Target
-from trainless.core.task import InputFormat, Part, PartName, Rows, Task
+from trainless.core.task import PARTS, InputFormat, Part, PartName, Rows, Task
 from trainless.core.types import Array, Floats
 from trainless.tasks.reading import Samples, channels_first, detect
 from trainless.tasks.resize import resized
@@ -22,7 +22,6 @@ from trainless.tasks.settings import Reading, reads
 from trainless.tasks.split import FRACTIONS, divided
 
 Given = Mapping[PartName, Samples]
-PARTS: tuple[PartName, ...] = ("train", "valid", "test")
 ARRAYS = InputFormat()
 PIECE = 2**23  # values held at once
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainless.core.task import Part, PartName, Task, by_record
+from trainless.core.task import PARTS, Part, PartName, Task, by_record
 from trainless.core.types import Array, Floats, Index, Labels
 from trainless.tasks.resize import resize
 
-PARTS: tuple[PartName, ...] = ("train", "valid", "test")
 FLAT = 1e-6  # of the data's deviation, below which an input counts as constant
 MOST = 2000  # cases that trees are grown on
 FEATURES = 256  # values of a case that trees see, beside as many of a signal's spectrum
