@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from trainless.core.errors import TrainlessError
 from trainless.core.machine import device_named
+from trainless.core.progress import silent
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.core.types import Array, Mask
@@ -106,6 +107,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             workers=self.workers,
             settings=replace(self.settings or DesignSettings(), baseline=0),
             report=self.out is not None,
+            progress=silent,
         ).predictor
 
     def _said(self, x: Any) -> Prediction:

@@ -61,13 +61,7 @@ def design(
     if not as_json:
         _announce(task, settings.preset, out)
     with Bars(patience=0) as bars:
-
-        def show(stage: str, done: float, total: float, detail: str) -> None:
-            if "diverged" in detail:
-                bars.say(detail)
-            bars.show(stage, done, total, detail, count=f"{100 * done / total:.0f} %")
-
-        found = run_design(task, out, settings=settings, started=started, progress=show)
+        found = run_design(task, out, settings=settings, started=started, progress=bars.stage)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,17 +12,14 @@ import typer
 from trainless.cli.options import AsJson, with_settings
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
-from trainless.runs.settings import EVALUATIONS, SearchCallbacks, SearchSettings
+from trainless.runs.settings import EVALUATIONS, SearchSettings
 from trainless.tasks.settings import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainless.core.arch import Arch
-    from trainless.core.progress import Bars
-    from trainless.runs.loop import Loop
     from trainless.runs.search import Found
-    from trainless.searchers.stopping import Budget
     from trainless.spaces.protocol import Space
 
 SHOWN = 10
@@ -60,6 +56,7 @@ def search(
 
     from trainless.core.progress import Bars, tell_interrupted
     from trainless.execution.limits import keep_warm
+    from trainless.runs.search import on_bars
     from trainless.runs.search import search as run_search
     from trainless.spaces import open_space
     from trainless.tasks import task as open_task
@@ -75,7 +72,7 @@ def search(
         typer.echo(f"note: no --evaluations and no --time: it ends after {EVALUATIONS:,} evaluations", err=True)
     with Bars() as bars:
         title = f"{settings.searcher} on {task.name}"
-        callbacks = _callbacks(bars, title, opened, tell_interrupted)
+        callbacks = on_bars(bars, title, opened, tell_interrupted)
         found = run_search(task, opened, out=out, settings=settings, callbacks=callbacks)
     _say_unscored(found)
     if as_json:
@@ -94,31 +91,6 @@ def export_study(
 
     made = export(run, study, name)
     typer.echo(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")
-
-
-def _callbacks(bars: Bars, title: str, space: Space, interrupted: Callable[[], None]) -> SearchCallbacks:
-    """Show how far a search is, the best so far, and how long it will take."""
-    from trainless.core.arch import Proposal, is_region
-    from trainless.core.text import counted
-    from trainless.scoring.costs import amount
-
-    def best(loop: Loop) -> str:
-        found, value = loop.signal.best()
-        if not isinstance(found, Proposal) or math.isnan(value):
-            return "best –"
-        return f"best {value:.5g} {'a region' if is_region(found.candidate) else space.format(found.arch)}"
-
-    def measured(loop: Loop, budget: Budget) -> None:
-        left = None if budget.seconds is None else max(0.0, budget.seconds - loop.spent.seconds)
-        done = loop.spent.evaluations
-        bars.show(title, done, budget.evaluations, lambda: best(loop), seconds_left=left)
-
-    def tried(name: str, count: int, least: float) -> None:
-        bars.show(
-            title, 0, None, count=f"{counted(count, 'network')} tried for {name}, the least {amount(least, name)}"
-        )
-
-    return SearchCallbacks(measured, interrupted, tried)
 
 
 def _say_unscored(found: Found) -> None:

@@ -1,18 +1,32 @@
-"""Progress: a pace, the time that is left at it, and bars on a terminal for whatever takes more than two seconds."""
+"""Progress: a pace, the time that is left at it, and bars for whatever takes more than two seconds.
+
+Bars are drawn on a terminal by rich, and in a notebook by rich into one output that is replaced, once a second.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import importlib
+import io
 import math
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
+Told = Callable[[str, float, float, str], None]
+"""Called with a stage, how much of it is done, of how much, and a detail."""
+
 PATIENCE_SECONDS, EVERY_SECONDS = 2.0, 0.5
+NOTEBOOK_SECONDS, NOTEBOOK_WIDTH = 1.0, 110
 WINDOW = 60.0  # seconds over which a pace is taken
 
 
@@ -66,8 +80,68 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+class TerminalOutput:
+    """Bars on the error stream, as rich draws them."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+
+    @property
+    def is_started(self) -> bool:
+        return self._bars.live.is_started
+
+    def start(self) -> None:
+        self._bars.start()
+
+    def stop(self) -> None:
+        self._bars.stop()
+
+
+class NotebookOutput:
+    """One output of a notebook's cell, in which bars are drawn anew once a second.
+
+    Rich's own needs ipywidgets, and is drawn by every change.
+    """
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._handle: Any = None
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._ticks,), daemon=True)
+
+    @property
+    def is_started(self) -> bool:
+        return self._handle is not None
+
+    def start(self) -> None:
+        display: Any = importlib.import_module("IPython.display").display
+        with self._lock:
+            if self._handle is None:
+                self._handle = display(self._drawn(), raw=True, display_id=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Draw how it ended, which stays."""
+        self._over.set()
+        self._thread.join()
+        self._handle.update(self._drawn(), raw=True)
+
+    def _ticks(self) -> None:
+        while not self._over.wait(NOTEBOOK_SECONDS):
+            self._handle.update(self._drawn(), raw=True)
+
+    def _drawn(self) -> dict[str, str]:
+        from rich.console import Console
+
+        page = Console(file=io.StringIO(), record=True, width=NOTEBOOK_WIDTH, force_jupyter=False)
+        page.print(self._bars.get_renderable())
+        plain = page.export_text(clear=False)
+        frame = "<pre style='margin:0'>{code}</pre>"
+        return {"text/plain": plain, "text/html": page.export_html(inline_styles=True, code_format=frame)}
+
+
 class Bars:
-    """A bar per row on the error stream, with its count, the time it took and the time that is left.
+    """A bar per row on the error stream or in a notebook, with its count, the time it took and the time that is left.
 
     Args:
         patience: Seconds before anything appears; two by default.
@@ -86,12 +160,14 @@ class Bars:
             console=Console(stderr=True),
             refresh_per_second=4,
         )
+        self._place = (NotebookOutput if self._bar.console.is_jupyter else TerminalOutput)(self._bar)
         self._rows: dict[str, tuple[TaskID, Pace]] = {}
         self._drawn: dict[str, float] = {}
         self._due: dict[str, Callable[[], None]] = {}
         self._patience = PATIENCE_SECONDS if patience is None else patience
         self._began = time.monotonic()
-        self._appear = threading.Timer(self._patience, self._bar.start)  # also while the first item takes its time
+        known = contextvars.copy_context()  # of a notebook: which cell it is that runs
+        self._appear = threading.Timer(self._patience, known.run, [self._place.start])  # also while the first one runs
         self._appear.daemon = True
 
     def __enter__(self) -> Bars:
@@ -103,10 +179,10 @@ class Bars:
     ) -> None:
         self._appear.cancel()
         self._appear.join()
-        if self._bar.live.is_started:
+        if self._place.is_started:
             for draw in self._due.values():
                 draw()
-            self._bar.stop()
+            self._place.stop()
 
     def show(
         self,
@@ -143,9 +219,15 @@ class Bars:
         self._due[name] = draw
         if done == total or now - self._drawn.get(name, -EVERY_SECONDS) >= EVERY_SECONDS:
             if now - self._began >= self._patience:
-                self._bar.start()
+                self._place.start()
             self._drawn[name] = now
             self._due.pop(name)()
+
+    def stage(self, name: str, done: float, total: float, detail: str) -> None:
+        """Draw a stage as a share of its whole; what diverged stays above the bars."""
+        if "diverged" in detail:
+            self.say(detail)
+        self.show(name, done, total, detail, count=f"{100 * done / total:.0f} %")
 
     def say(self, text: str) -> None:
         """Leave a line above the bars."""
@@ -164,6 +246,20 @@ def tracked(items: Iterable[T], total: int | None, title: str) -> Iterator[T]:
         for done, item in enumerate(items, start=1):
             yield item
             bars.show(title, done, total)
+
+
+def silent(stage: str, done: float, total: float, detail: str) -> None:
+    """Tell nobody how far a stage is."""
+
+
+@contextmanager
+def seen(progress: Told | None) -> Iterator[Told]:
+    """What was given to be told how far stages are, or bars where somebody would see them."""
+    if progress is not None or not on_a_terminal():
+        yield progress or silent
+        return
+    with Bars() as bars:
+        yield bars.stage
 
 
 def on_a_terminal() -> bool:

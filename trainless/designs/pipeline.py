@@ -21,6 +21,7 @@ from typing import Any
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.markup import card
+from trainless.core.progress import Told, seen
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import counted
@@ -36,7 +37,7 @@ from trainless.designs.candidates import (
 from trainless.designs.ensemble import BASELINE, join, judge, summarise
 from trainless.designs.holdout import Holdout, hold_back
 from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plan_of
-from trainless.designs.run import LATE, DesignRun, Progress, stored, write_settings
+from trainless.designs.run import LATE, DesignRun, stored, write_settings
 from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
 from trainless.learn.checkpoint import Epoch
@@ -117,7 +118,7 @@ def design(
     settings: DesignSettings | None = None,
     started: float | None = None,
     report: bool = True,
-    progress: Progress = lambda stage, done, total, detail: None,
+    progress: Told | None = None,
 ) -> Designed:
     """Search architectures for data, train the best ones, and make of them an ensemble that says how sure it is.
 
@@ -138,7 +139,7 @@ def design(
         settings: Everything else, and what each means: :class:`~trainless.designs.settings.DesignSettings`.
         started: When the time budget began by ``time.monotonic()``; now by default.
         report: Whether to make ``report.html``.
-        progress: Told how far it is.
+        progress: Told how far it is; by default bars show it on a terminal and in a notebook.
 
     Raises:
         InputError: The data do not allow an ensemble, or the folder holds another run.
@@ -147,24 +148,32 @@ def design(
     given = {"preset": preset, "time": time, "seed": seed, "workers": workers, "device": device}
     asked = changed(settings or DesignSettings(), **given).resolved().placed()
     task = load(data)
-    run = DesignRun(Path(out), task, asked, look(task, asked), began, progress)
-    with locked(run.folder):
-        fresh = write_settings(run)
-        if not (run.folder / SUMMARY).exists():
-            with stored(run, fresh) as run:
-                plan = plan_numbers(run)
-                winners = search_candidates(run, plan)
-                elapsed = _elapsed(run, plan, winners)
-                holdout = hold_back(task, plan.recipe, asked.seed, plan.folds, choosing=asked.learn)
-                classical = train_classical(run, holdout)
-                plan = begun(run, plan, elapsed(), answering(run, classical))
-                trained = classical | train_found(run, plan, holdout, winners, elapsed)
-                predictor, weights = join(run, holdout, trained)
-                judged = judge(run, predictor, trained, weights)
-                summarise(run, plan, holdout, winners, trained, weights, judged)
-        if report:
-            make_report(run)
-        return designed(run.folder, run.chosen)
+    ladder = look(task, asked)
+    with seen(progress) as told:
+        run = DesignRun(Path(out), task, asked, ladder, began, told)
+        with locked(run.folder):
+            carry_out(run)
+            if report:
+                make_report(run)
+    return designed(run.folder, run.chosen)
+
+
+def carry_out(run: DesignRun) -> None:
+    """Plan, search, train, join, judge and sum up; nothing where the run is finished."""
+    fresh = write_settings(run)
+    if (run.folder / SUMMARY).exists():
+        return
+    with stored(run, fresh) as run:
+        plan = plan_numbers(run)
+        winners = search_candidates(run, plan)
+        elapsed = _elapsed(run, plan, winners)
+        holdout = hold_back(run.task, plan.recipe, run.settings.seed, plan.folds, choosing=run.settings.learn)
+        classical = train_classical(run, holdout)
+        plan = begun(run, plan, elapsed(), answering(run, classical))
+        trained = classical | train_found(run, plan, holdout, winners, elapsed)
+        predictor, weights = join(run, holdout, trained)
+        judged = judge(run, predictor, trained, weights)
+        summarise(run, plan, holdout, winners, trained, weights, judged)
 
 
 def designed(folder: str | Path, chosen: Space | None = None) -> Designed:

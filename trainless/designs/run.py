@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.progress import Told
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
@@ -34,9 +35,6 @@ ONCE = (LATE, CHOICE)  # files that are written once
 MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
 _MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
 
-Progress = Callable[[str, float, float, str], None]
-"""Called with a stage, how much of it is done, of how much, and a detail."""
-
 
 @dataclass(frozen=True, eq=False)
 class DesignRun:
@@ -51,7 +49,7 @@ class DesignRun:
     settings: DesignSettings
     ladder: list[Space]
     started: float
-    progress: Progress
+    progress: Told
     keep: Callable[[], None] = lambda: None
 
     @property

@@ -16,7 +16,7 @@ from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
 from trainless.core.markup import card
 from trainless.core.processes import one_interrupt
-from trainless.core.progress import clock
+from trainless.core.progress import Bars, clock, on_a_terminal, tell_interrupted
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import counted, undamaged
@@ -44,8 +44,9 @@ from trainless.runs.reader import SUM_OF_RANKS, Candidates, Measured, status_of,
 from trainless.runs.settings import SearchCallbacks, SearchSettings
 from trainless.runs.setup import SearchSetup, open_search
 from trainless.runs.trajectory import Writer, fork, read, replay
+from trainless.scoring.costs import amount
 from trainless.searchers.searcher import Searcher
-from trainless.searchers.stopping import Spent
+from trainless.searchers.stopping import Budget, Spent
 from trainless.spaces.protocol import Space
 from trainless.store import SqliteStore, StoreError, merge, store_at
 
@@ -150,7 +151,7 @@ def search(
         workers: Processes, 0 for one per core; 1 works in this one. Each uses one thread, so that scores do not depend
             on their number.
         settings: Everything else, and what each means: :class:`~trainless.runs.settings.SearchSettings`.
-        callbacks: What is called while the search goes on.
+        callbacks: What is called while the search goes on; by default bars show it on a terminal and in a notebook.
 
     Raises:
         InputError: What was asked for cannot be; or no candidate could be scored, with the reason.
@@ -163,9 +164,12 @@ def search(
     """
     given = {"searcher": searcher, "proxies": proxies, "ranking": ranking, "workers": workers}
     asked = changed(settings or SearchSettings(), evaluations=evaluations, time=time, seed=seed, **given).placed()
-    callbacks = callbacks or SearchCallbacks()
     setup, budget, execution = open_search(task, space, asked), asked.budget, asked.execution
     with ExitStack() as stack:
+        if callbacks is None and on_a_terminal():
+            title = f"{setup.searcher_name} on {setup.task.name}"
+            callbacks = on_bars(stack.enter_context(Bars()), title, setup.space)
+        callbacks = callbacks or SearchCallbacks()
         path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store = stack.enter_context(store_at(asked.store)) if asked.store else None
         shared = None
@@ -238,6 +242,30 @@ def search(
             history,
             setup.ranking_name,
         )
+
+
+def on_bars(
+    bars: Bars, title: str, space: Space, interrupted: Callable[[], None] = tell_interrupted
+) -> SearchCallbacks:
+    """Callbacks that show how far a search is, the best so far, and how long it will take."""
+
+    def best(loop: Loop) -> str:
+        found, value = loop.signal.best()
+        if not isinstance(found, Proposal) or math.isnan(value):
+            return "best –"
+        return f"best {value:.5g} {'a region' if is_region(found.candidate) else space.format(found.arch)}"
+
+    def measured(loop: Loop, budget: Budget) -> None:
+        left = None if budget.seconds is None else max(0.0, budget.seconds - loop.spent.seconds)
+        done = loop.spent.evaluations
+        bars.show(title, done, budget.evaluations, lambda: best(loop), seconds_left=left)
+
+    def tried(name: str, count: int, least: float) -> None:
+        bars.show(
+            title, 0, None, count=f"{counted(count, 'network')} tried for {name}, the least {amount(least, name)}"
+        )
+
+    return SearchCallbacks(measured, interrupted, tried)
 
 
 def _final(loop: Loop, executor: Scorer) -> list[Proposal]:
