@@ -122,10 +122,11 @@ def test_functions_classes_and_networks_are_scored(trainless: Call, nets: Path, 
 
 
 def test_the_table_says_what_a_number_means(trainless: Call) -> None:
-    answer = trainless(*SMALL, ARCH, "--proxies", "snip", "--seeds", "2")
+    answer = trainless(*SMALL, ARCH, "--proxies", "snip", "--seeds", "2", "--fbe", "--store", "none")
     assert ARCH in answer.out
     for word in ("spread", "higher", "FBE", "ms", "Saliency of every weight"):
         assert word in answer.out
+    assert "FBE" not in trainless(*SMALL, ARCH, "--proxies", "snip", "--store", "none").out
 
 
 def test_notes_are_below_the_table_and_in_every_other_form(trainless: Call, tmp_path: Path) -> None:

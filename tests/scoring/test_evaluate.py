@@ -121,9 +121,17 @@ def test_failures_are_nan_with_a_reason() -> None:
 
 
 def test_costs_are_measured() -> None:
+    for workers in (1, 2):
+        record = tl.score(small_net(), small_batch(), proxies="snip", fbe=True, workers=workers).records[0]
+        assert record.ms > 0
+        assert record.fbe > 0
+
+
+def test_a_plain_pass_is_timed_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.scoring.evaluate.forward_backward_ms", lambda p: pytest.fail("it was timed"))
     record = tl.score(small_net(), small_batch(), proxies="snip").records[0]
     assert record.ms > 0
-    assert record.fbe > 0
+    assert math.isnan(record.fbe)
 
 
 def test_seeds_give_records_and_a_mean() -> None:
@@ -276,7 +284,7 @@ def test_the_setting_follows_the_given_batch() -> None:
 def test_nothing_is_computed_twice_with_a_store(tmp_path: Path) -> None:
     proxy, seen = counting()
     path = tmp_path / "scores.sqlite"
-    first = tl.score(small_net(), small_batch(), proxies=proxy, store=path)
+    first = tl.score(small_net(), small_batch(), proxies=proxy, store=path, fbe=True)
     again = tl.score(small_net(), small_batch(), proxies=proxy, store=path)
     assert len(seen) == 1
     assert first.records == again.records

@@ -44,7 +44,7 @@ def test_every_proxy_scores_random_archs_or_says_why_not(name: str) -> None:
     subjects = [ArchSubject(space, arch) for arch in thin.archs(name, 6 if name in KIN else 20)]
     proxies = select("all")
     data = BatchSource(thin.tasks[len(thin.tasks) // 2], size=4)
-    records = list(evaluate(subjects, data, proxies, [0], fbe=False))
+    records = list(evaluate(subjects, data, proxies, [0]))
     assert len(records) == len(subjects) * len(proxies)
     for record in records:
         assert math.isfinite(record.value) == (record.status == "ok"), record
@@ -59,7 +59,7 @@ def test_the_papers_settings_give_reasons_of_ours_too(name: str) -> None:
     thin = THIN[name]
     subjects = [ArchSubject(thin.space(name), thin.archs(name, 1)[0])]
     data = BatchSource(thin.tasks[len(thin.tasks) // 2], size=4)
-    for record in evaluate(subjects, data, select("all"), [0], init="paper", fbe=False):
+    for record in evaluate(subjects, data, select("all"), [0], init="paper"):
         assert not EXCEPTION.match(record.status), record
 
 
@@ -149,7 +149,7 @@ def kilobytes():
 
 def score(count):
     for _ in range(count):
-        list(evaluate([ArchSubject(space, sample(space, rng))], data, proxies, [0], fbe=False))
+        list(evaluate([ArchSubject(space, sample(space, rng))], data, proxies, [0]))
 
 score(100)
 for _ in range(4):

@@ -31,6 +31,7 @@ class ScoreSettings:
     output: str = setting("", "Which of a network's outputs to use, such as 0 or logits.", metavar="KEY")
     device: str = common("device")
     workers: int = common("workers")
+    fbe: bool = setting(False, "Time a plain pass of each network too, and say what each proxy cost in such passes.")
     csv: str = common("csv")
     store: str = common("store", "", shown="a file in the user's cache")
 
@@ -80,8 +81,9 @@ def score(
         for note in opened.notes:
             typer.echo(f"note: {note}", err=True)
         strict = bool(given.space) or len(subjects) == 1
+        place, workers = place_of(given.store), given.workers
         records = scored(
-            subjects, data, chosen, numbers, init=how, store=place_of(given.store), strict=strict, workers=given.workers
+            subjects, data, chosen, numbers, init=how, store=place, strict=strict, workers=workers, fbe=given.fbe
         )
         done = list(tracked(records, len(subjects) * len(chosen) * given.seeds, "scoring"))
     say_capped(chosen, how, data)

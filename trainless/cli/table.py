@@ -87,7 +87,8 @@ def _table_of(rows: Sequence[ScoreRow], title: str) -> Table:
     from rich.text import Text
 
     table = _titled(title)
-    for name in ("proxy", "value", "spread", "better", "ms", "FBE"):
+    timed = not all(math.isnan(row.fbe) for row in rows)
+    for name in ("proxy", "value", "spread", "better", "ms", *(["FBE"] if timed else [])):
         table.add_column(name, justify="left" if name in ("proxy", "better") else "right", no_wrap=True)
     table.add_column("meaning, or why there is no score", overflow="fold")
     for row in rows:
@@ -97,7 +98,7 @@ def _table_of(rows: Sequence[ScoreRow], title: str) -> Table:
             number(row.spread, 3) if len(row.seeds) > 1 else "",
             "higher" if row.higher_is_better else "lower",
             "–" if math.isnan(row.ms) else f"{row.ms:.1f}",
-            "–" if math.isnan(row.fbe) else f"{row.fbe:.2f}",
+            *(["–" if math.isnan(row.fbe) else f"{row.fbe:.2f}"] if timed else []),
             row.meaning if row.status == "ok" else row.status,
         )
     table.caption = Text("\n".join(footnotes(rows)), "default") if any(row.notes for row in rows) else None

@@ -38,10 +38,12 @@ class Verdict:
     Attributes:
         refusals: For each norm mode that was looked at, why it cannot hold; empty where it does.
         draws: Whether its forward pass draws random numbers.
+        size: The largest output with norms over the batch.
     """
 
     refusals: dict[str, str] = field(default_factory=dict)
     draws: bool = False
+    size: float = 0.0
 
 
 class RecordedPass(Protocol):
@@ -64,18 +66,20 @@ def checked(p: Probe, recorded: RecordedPass) -> Verdict:
     """Check a network in training's mode and in the probe's; raise what was found, whenever it is asked again.
 
     With norms over the batch, outputs must be those of the untouched network. In every other mode no sample may touch
-    another, and where each is normalised alone, outputs must be those of the sample alone. Of networks all of whose
-    code is PyTorch's and ours, the first of its kinds of modules is checked.
+    another, and where each is normalised alone, outputs must be those of the sample alone: if they are, samples do not
+    touch one another without norms either. Of networks all of whose code is PyTorch's and ours, the first of its kinds
+    of modules is checked.
     """
     verdict = verdict_on(p.net)
-    for mode in dict.fromkeys(("batch", p.norm)):
+    before: tuple[str, ...] = ("batch",) if p.norm in ("batch", "isolated") else ("batch", "isolated")
+    for mode in dict.fromkeys((*before, p.norm)):
         if mode not in verdict.refusals:
             kinds = frozenset(type(module) for _, module in modules(p.net)), mode
             known = is_ours(p.net) and kinds in _CHECKED
             verdict.refusals[mode] = "" if known else _refusal(p, mode, recorded)
             if is_ours(p.net) and not verdict.refusals[mode]:
                 _CHECKED.add(kinds)
-        if verdict.refusals[mode]:
+        if verdict.refusals[mode] and mode in ("batch", p.norm):
             raise (InputError if mode == "batch" else Unscorable)(verdict.refusals[mode])
     return verdict
 
@@ -107,7 +111,9 @@ def _as_it_computes(p: Probe, recorded: RecordedPass) -> str:
     """Compare the recorded pass with the untouched network; where it needs to work in place, it may."""
 
     def outputs(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
-        return recorded(q, x, "batch")[0], untouched(q, x)
+        found = recorded(q, x, "batch")[0]
+        verdict_on(p.net).size = float(found.abs().nan_to_num(0, 0, 0).amax()) if found.numel() else 0.0
+        return found, untouched(q, x)
 
     with _OwnParameters(p.net) as met:
         far = _deviation(p, outputs)
@@ -137,20 +143,24 @@ def _unsteady(p: Probe, far: float) -> str:
 
 
 def _each_alone(p: Probe, recorded: RecordedPass) -> str:
-    """Compare a sample's outputs in two batches, and with those of the sample alone where that can be run."""
-    mode = p.norm
+    """Compare a sample's outputs beside another with those of the sample alone, or in another batch."""
+    mode, verdict = p.norm, verdict_on(p.net)
+    if mode != "isolated" and not verdict.refusals["isolated"]:
+        return ""
 
     def outputs(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
-        other = x[-1] if len(x) >= FEW else x[0]
         first, statistics = recorded(q, x[:2], mode)
-        others = [recorded(q, torch.stack([x[0], other]), mode, statistics)[0][:1]]
-        if mode == "isolated" and not statistics and not verdict_on(p.net).draws:
+        alone = None
+        if mode == "isolated" and not statistics and not verdict.draws:
             with suppress(RuntimeError, ValueError):  # not every network takes a sample alone
-                others.append(untouched(q, x[:1]))
+                alone = untouched(q, x[:1])
+        if alone is None:
+            other = x[-1] if len(x) >= FEW else x[0]
+            alone = recorded(q, torch.stack([x[0], other]), mode, statistics)[0][:1]
         # alone, outputs may be zero but for rounding; without norms, they have no other size than their own
-        size = first if mode == "off" else recorded(q, x[:2], "batch")[0]
-        unit = torch.full_like(first[:1], 1.0) * size.abs().nan_to_num(0, 0, 0).amax()
-        return torch.cat([first[:1].expand(len(others), *first.shape[1:]), unit]), torch.cat([*others, unit])
+        size = float(first.abs().nan_to_num(0, 0, 0).amax()) if mode == "off" else verdict.size
+        unit = torch.full_like(first[:1], size)
+        return torch.cat([first[:1], unit]), torch.cat([alone, unit])
 
     def again(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
         once, statistics = recorded(q, x[:2], mode)

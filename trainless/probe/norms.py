@@ -433,6 +433,7 @@ def normalised(
     """
     before: list[tuple[nn.Module, Any]] = []
     by_hand = BY_HAND.get(net, ()) if mode == "off" else ()
+    ours = is_ours(net)  # asked before anything is replaced
     rules = NormRules(net, mode, observe, statistics, samples)
     with ExitStack() as after:
         after.callback(_give_back, before)
@@ -453,7 +454,7 @@ def normalised(
             elif mode == "off":
                 module.forward = _identity
                 before.append((module, None))
-        if not is_ours(net):  # whose norms are modules and nothing else
+        if not ours:  # whose norms are modules and nothing else
             after.enter_context(rules.inside.watched())
             after.enter_context(rules)
         yield rules

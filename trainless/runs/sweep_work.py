@@ -90,7 +90,7 @@ class SweepWork:
             chosen = [opened.proxies[name] for name, number in wanted if number == seed]
             try:
                 member = ArchSubject(opened.space, opened.space.parse(arch))
-                records += evaluate([member], opened.data, chosen, [seed], init=init, store=opened.store, fbe=False)
+                records += evaluate([member], opened.data, chosen, [seed], init=init, store=opened.store)
             except StoreError:
                 raise
             except TrainlessError as error:

@@ -61,6 +61,7 @@ def score(
     store: Store | str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
     workers: int = 1,
+    fbe: bool = False,
 ) -> Scores:
     """Score networks, or archs of a space, without training.
 
@@ -69,8 +70,8 @@ def score(
     fails has NaN, and ``scores.failures`` says why. A network that cannot be made, or cannot run on the inputs at all,
     is an error where it was given alone; among others it has NaN everywhere for that reason, and the rest goes on.
 
-    ``ms`` is the time that a proxy added to the proxies scored before it, because they share work; ``fbe`` is
-    that time over the time of one plain forward and backward pass on the same batch.
+    ``ms`` is the time that a proxy added to the proxies scored before it, because they share work; ``fbe``, where it
+    was asked for, is that time over the time of one plain forward and backward pass on the same batch.
 
     Args:
         subject: An ``nn.Module``, a function that makes one, a name such as ``"timm:resnet18"`` or ``"timm:resnet*"``
@@ -95,6 +96,7 @@ def score(
             nothing.
         device: Where to build networks; a given network stays where it is.
         workers: How many processes score candidates side by side, each on one thread; 0 for one per core.
+        fbe: Whether a plain pass is timed for comparison, which takes as long as some of the measures.
 
     Example:
         >>> from torch import nn
@@ -116,7 +118,8 @@ def score(
     if isinstance(subjects, list):
         total = len(subjects) * len(chosen) * len(numbers)
         require_named(data.inputs, [each.name for each in subjects])
-    records = scored(subjects, data, chosen, numbers, init=init, store=store, strict=alone, workers=workers)
+    how: dict[str, Any] = {"init": init, "store": store, "strict": alone, "workers": workers, "fbe": fbe}
+    records = scored(subjects, data, chosen, numbers, **how)
     if not alone and on_a_terminal():
         records = tracked(records, total, "scoring")
     return in_order(records, chosen)
@@ -132,6 +135,7 @@ def scored(
     store: Store | str | os.PathLike[str] | None = None,
     strict: bool = True,
     workers: int = 1,
+    fbe: bool = False,
 ) -> Iterator[Record]:
     """Score everything, here or in several processes, one record at a time; candidates in the order given."""
     workers = worker_count(workers, data.device.type)
@@ -139,11 +143,11 @@ def scored(
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise InputError(f"workers={workers} and an open store were given: give its path or postgresql://… instead")
         place = os.fspath(store) if store is not None else ""
-        work = _SubjectWork(data, proxies, seeds, init, place, strict)
+        work = _SubjectWork(data, proxies, seeds, place, {"init": init, "strict": strict, "fbe": fbe})
         yield from _side_by_side(subjects, work, Execution(workers=workers, device=str(data.device)))
         return
     with store_at(store) if isinstance(store, (str, os.PathLike)) else nullcontext(store) as keeper:
-        yield from evaluate(subjects, data, proxies, seeds, init=init, store=keeper, strict=strict)
+        yield from evaluate(subjects, data, proxies, seeds, init=init, store=keeper, fbe=fbe, strict=strict)
 
 
 def evaluate(
@@ -154,7 +158,7 @@ def evaluate(
     *,
     init: Init = "own",
     store: Store | None = None,
-    fbe: bool = True,
+    fbe: bool = False,
     strict: bool = True,
 ) -> Iterator[Record]:
     """Score everything, one record at a time, as each comes to exist; what the store knows comes first.
@@ -166,7 +170,7 @@ def evaluate(
         seeds: With which seeds.
         init: As in :func:`score`.
         store: Where scores are found and kept.
-        fbe: Whether a plain pass is timed for comparison; without it a good part of a sweep's time is saved.
+        fbe: Whether a plain pass is timed for comparison.
         strict: Whether a subject that cannot be scored at all is an error, before anything is scored; otherwise it has
             NaN for every proxy and the rest goes on.
     """
@@ -210,19 +214,17 @@ class _SubjectWork:
     """Work whose jobs are subjects, pickled; the result is their records, or why there are none."""
 
     def __init__(
-        self, data: BatchSource, proxies: Sequence[Proxy], seeds: Sequence[int], init: Init, store: str, strict: bool
+        self, data: BatchSource, proxies: Sequence[Proxy], seeds: Sequence[int], store: str, how: dict[str, Any]
     ) -> None:
         self.proxies, self.seeds = PortableProxies(proxies), seeds
-        self._data, self._init, self._strict, self._place = data, init, strict, store
+        self._data, self._how, self._place = data, how, store
         self._store: Store | None = None
 
     def __call__(self, packed: bytes) -> list[Record] | str:
         subject: Subject = pickle.loads(packed)  # noqa: S301 - packed by our own coordinator
         if self._place and self._store is None:
             self._store = store_at(self._place)
-        found = self.proxies.found
-        options: dict[str, Any] = {"init": self._init, "store": self._store, "strict": self._strict}
-        return list(evaluate([subject], self._data, found, self.seeds, **options))
+        return list(evaluate([subject], self._data, self.proxies.found, self.seeds, store=self._store, **self._how))
 
     def failed(self, reason: str) -> list[Record] | str:
         return reason
@@ -306,7 +308,7 @@ class _Evaluation:
     seed: int
     init: Init
     store: Store | None
-    fbe: bool = True
+    fbe: bool = False
     strict: bool = True
     networks: dict[tuple[str, int], tuple[nn.Module, Target]] = field(default_factory=dict)
 

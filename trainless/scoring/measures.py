@@ -135,9 +135,7 @@ class ByProxies(StoredMeasure):
 
     def __call__(self, proposal: Proposal) -> Outcome:
         subject = ArchSubject(self.space, proposal.candidate)
-        records = evaluate(
-            [subject], self._data, self._proxies.found, [self._seed], init=self._init, store=self._store, fbe=False
-        )
+        records = evaluate([subject], self._data, self._proxies.found, [self._seed], init=self._init, store=self._store)
         found = {record.proxy: record for record in records}
         return Outcome(
             {name: found[name].value for name in self.higher_is_better},
