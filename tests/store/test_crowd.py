@@ -23,11 +23,11 @@ SCRIPT = Path(__file__).with_name("writers.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "writers"), [("sqlite", 4), ("postgresql", 16)])
+@pytest.mark.parametrize(("kind", "writers"), [("sqlite", 4), ("folder", 16), ("postgresql", 16)])
 def test_a_crowd_of_writers_loses_and_doubles_nothing(
     kind: str, writers: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    place = str(tmp_path / "scores.sqlite")
+    place = f"{tmp_path}/shared/" if kind == "folder" else str(tmp_path / "scores.sqlite")
     if kind == "postgresql":
         server: Server = request.getfixturevalue("postgres")
         place = server.fresh()

@@ -24,7 +24,9 @@ from trainless.store import Key, Result, Selection, SqliteStore, SqlStore, merge
 from trainless.store import claims as store_claims
 from trainless.store import sql as store_sql
 from trainless.store.keys import brief, context_of
+from trainless.store.folder import FolderStore
 from trainless.store.postgres import PostgresStore
+from trainless.store.schema import SCHEMA
 from trainless.store.sql import export
 
 KEY = Key("nb201(channels=16, cells=5)", "3,0,0,1,0,0", "snip", 1, "own", "cafe", 0)
@@ -42,10 +44,12 @@ CREATE TABLE scores (
 FIRST_ROW = "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "folder", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "scores.sqlite")
+    if request.param == "folder":
+        return f"{tmp_path}/shared/"
     server: Server = request.getfixturevalue("postgres")
     return server.fresh()
 
@@ -155,6 +159,7 @@ def test_stores_merge_and_the_target_keeps_its_own(place: str, tmp_path: Path) -
         assert [other.find([key(arch)])[key(arch)].status for arch in "abc"] == ["ok", "ok", "no weights"]
 
 
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)  # there were no folders then
 def test_a_store_of_the_first_schema_is_brought_up_to_date(place: str) -> None:
     rows: list[tuple[object, ...]] = [
         (*key(f"{arch}", seed=seed), 2.5, "ok", 1.0, None) for arch in range(20) for seed in (0, 1)
@@ -194,6 +199,9 @@ def test_a_newer_schema_is_refused(place: str) -> None:
     if "://" in place:
         with psycopg.connect(place, autocommit=True) as connection:
             connection.execute("UPDATE trainless.schema_version SET version = 99")
+    elif place.endswith("/"):
+        mark = Path(place) / "store.json"
+        mark.write_text(mark.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
     else:
         with sqlite3.connect(place) as old:
             old.execute("PRAGMA user_version = 99")
@@ -254,6 +262,8 @@ def test_the_claim_of_a_process_that_was_killed_is_taken_at_once(place: str) -> 
 
 
 def leased(place: str, lease: float) -> SqlStore:
+    if place.endswith("/"):
+        return FolderStore(place, lease=lease)
     return PostgresStore(place, lease=lease) if "://" in place else SqliteStore(place, lease=lease)
 
 
@@ -431,7 +441,7 @@ def test_an_export_into_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_database_is_refused() -> None:
-    with pytest.raises(InputError, match=r"a store at mysql:// was given; expected a file, or postgresql://"):
+    with pytest.raises(InputError, match=r"a store at mysql:// was given; expected a file, a folder"):
         store_at("mysql://me@host/scores")
 
 

@@ -1,12 +1,14 @@
 """A process that writes into a store until a time: rows of its own, and rows that all writers share.
 
-    python tests/store/writers.py STORE NUMBER SECONDS
+    python tests/store/writers.py STORE NUMBER SECONDS [FILE]
 
-Prints how many rows of its own it has kept and how many of the shared ones it has computed.
+Prints how many rows of its own it has kept and how many of the shared ones it has computed; a file gets the number of
+each row of its own, once it is kept.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -23,12 +25,13 @@ def shared(number: int) -> Key:
     return Key("shared", f"{number}", "snip", 1, "own", "cafe", 0)
 
 
-def main(place: str, writer: int, seconds: float) -> None:
+def main(place: str, writer: int, seconds: float, file: str = os.devnull) -> None:
     computed = number = 0
-    with store_at(place) as store:
+    with store_at(place) as store, open(file, "a", buffering=1) as said:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             store.keep([(own(writer, number), Result(float(number), "ok", 1.0, float(writer)))])
+            said.write(f"{number}\n")
             if number % SHARED == 0:
                 for _, mine in turns(store, [shared(number // SHARED)]):
                     computed += len(mine)
@@ -38,4 +41,4 @@ def main(place: str, writer: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:])

@@ -1,7 +1,8 @@
 """The store: every score that was ever computed, found again by what it depends on.
 
-A file of SQLite for one machine, or a PostgreSQL database for many; :func:`open_store` opens either by its name. What a
-score depends on is in ``keys``, the schema in ``schema``, what both databases do in ``sql``.
+A file of SQLite for one machine; for many a folder on a disk that they share, or a PostgreSQL database.
+:func:`open_store` opens each by its name. What a score depends on is in ``keys``, the schema in ``schema``, what all
+databases do in ``sql``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "Store",
     "StoreError",
     "default_path",
+    "is_folder",
     "merge",
     "open_store",
     "place_of",
@@ -49,16 +51,32 @@ def default_path() -> Path:
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
-    """The store at a path, or at ``postgresql://user@host/database``."""
+    """The store at a path, or at ``postgresql://user@host/database``.
+
+    A path that ends in ``/`` is a folder that many machines may share, as is a folder that is there; else it is a file
+    for one machine.
+    """
     text = os.fspath(place)
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", text)
     if scheme is None:
-        return SqliteStore(text)
+        if not is_folder(text):
+            return SqliteStore(text)
+        from trainless.store.folder import FolderStore
+
+        return FolderStore(text)
     if scheme[0] not in ("postgresql", "postgres"):
-        raise InputError(f"a store at {scheme[0]}:// was given; expected a file, or postgresql://user@host/database")
+        raise InputError(
+            f"a store at {scheme[0]}:// was given; expected a file, a folder (shared/), or"
+            " postgresql://user@host/database"
+        )
     from trainless.store.postgres import PostgresStore
 
     return PostgresStore(text)
+
+
+def is_folder(place: str) -> bool:
+    """Whether a place without ``://`` is a store in a folder."""
+    return place.endswith("/") or Path(place).expanduser().is_dir()
 
 
 def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:

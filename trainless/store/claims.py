@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from trainless.core.errors import TrainlessError
 from trainless.core.processes import exists
@@ -92,6 +93,11 @@ def gone(name: str) -> bool:
     return _started(int(process)) != name.rpartition(" ")[2]
 
 
+def lives_here(name: str) -> bool:
+    """Whether an owner is a process of this machine that lives."""
+    return name.startswith(f"{_machine()} ") and not gone(name)
+
+
 @functools.cache
 def _machine() -> str:
     """This boot of this machine and, in a container, its own numbering of processes."""
@@ -110,8 +116,30 @@ def _started(pid: int) -> str:
     return "-" if state in "ZX" else rest[18]
 
 
-class Claims:
-    """The claims of this process in a database, renewed by a thread while it lives.
+class Claims(Protocol):
+    """The claims of this process, renewed while it lives."""
+
+    def take(self, places: Iterable[Place]) -> set[Place]:
+        """Claim what is free, what is void and what a process that is gone had; those that are ours now."""
+
+    def is_held_here(self, place: Place) -> bool:
+        """Whether a process of this machine that lives has claimed it."""
+
+    def end(self, cursor: Cursor, places: Iterable[Place]) -> None:
+        """Give claims back within a transaction that keeps their results; say so by ``ended`` after it."""
+
+    def ended(self, places: Iterable[Place]) -> None:
+        """The transaction with ``end`` is done."""
+
+    def free(self, places: Iterable[Place]) -> None:
+        """Give claims back."""
+
+    def close(self) -> None:
+        """Stop renewing and let go of the database, also where that does not answer."""
+
+
+class ClaimTable(Claims):
+    """Claims in a table of a database, renewed by a thread.
 
     A claim that is not renewed is void after so many seconds: a machine that was started again, or another container on
     it, cannot tell whether a process before it still lives.
@@ -124,7 +152,6 @@ class Claims:
         self._renewing = threading.Thread(target=self._renew, name="claims", daemon=True)
 
     def take(self, places: Iterable[Place]) -> set[Place]:
-        """Claim what is free, what is void and what a process that is gone had; those that are ours now."""
         wanted = sorted(set(places))
         holders = self._database.read(lambda cursor: cursor.each(_HOLDER, wanted))  # takes no lock that others wait for
         void = {name for rows in holders for name, ended in rows if ended or name == owner() or gone(name)}
@@ -144,18 +171,15 @@ class Claims:
         return {place for place, rows in zip(wanted, answers, strict=True) if rows}
 
     def is_held_here(self, place: Place) -> bool:
-        """Whether a process of this machine that lives has claimed it."""
         rows = self._database.rows(_HOLDER, *place)
-        return any(name.startswith(f"{_machine()} ") and not gone(name) for name, _ in rows)
+        return any(lives_here(name) for name, _ in rows)
 
     def end(self, cursor: Cursor, places: Iterable[Place]) -> None:
-        """Give claims back within a transaction that keeps their results; say so by ``ended`` after it."""
         ours = sorted(self._held.intersection(places))
         if ours:
             cursor.each(_FREE, [(*place, owner()) for place in ours])
 
     def ended(self, places: Iterable[Place]) -> None:
-        """The transaction with ``end`` is done."""
         self._held.difference_update(places)
 
     def free(self, places: Iterable[Place]) -> None:
@@ -165,7 +189,6 @@ class Claims:
             self.ended(ours)
 
     def close(self) -> None:
-        """Stop renewing and let go of the database, also where that does not answer."""
         self._closed.set()
         self._database.close()
         if self._renewing.ident is not None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
 from trainless.core.text import message
-from trainless.store.claims import LEASE_SECONDS
+from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
 from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate
 from trainless.store.sql import SqlStore
@@ -56,7 +56,8 @@ class PostgresStore(SqlStore):
     """
 
     def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
-        super().__init__(PostgresDatabase(url, patience), lease=lease)
+        database = PostgresDatabase(url, patience)
+        super().__init__(database, ClaimTable(database, lease), lease=lease)
 
 
 class PostgresCursor:

@@ -126,11 +126,16 @@ SCHEMA = len(MIGRATIONS)
 
 def migrate(cursor: Cursor, version: int, shown: str) -> bool:
     """Bring a schema from a version, 0 for an empty store, to the newest; whether anything was to be done."""
+    require_known(version, shown)
+    for step in MIGRATIONS[version:]:
+        step(cursor)
+    return version < SCHEMA
+
+
+def require_known(version: int, shown: str) -> None:
+    """Refuse what a newer version has written."""
     if version > SCHEMA:
         raise StoreError(
             f"{shown} was written by a newer trainless (schema {version}, this one knows {SCHEMA}):"
             " update trainless or give another store with --store"
         )
-    for step in MIGRATIONS[version:]:
-        step(cursor)
-    return version < SCHEMA

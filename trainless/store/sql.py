@@ -56,11 +56,11 @@ _DROP = "DELETE FROM results WHERE context = ? AND (status <> 'ok' OR ? = 0) AND
 class SqlStore(Store):
     """Scores, claims and runs in a database; a claim that is not renewed is void after the lease."""
 
-    def __init__(self, database: Database, *, lease: float) -> None:
+    def __init__(self, database: Database, claims: Claims, *, lease: float) -> None:
         self._database = database
-        self._claims = Claims(database, lease)
+        self._claims = claims
         self._contexts: dict[Context, int] = {}
-        self.runs = Runs(database, self._claims, lease)
+        self.runs = Runs(database, claims, lease)
 
     @property
     def url(self) -> str:
@@ -136,8 +136,8 @@ class SqlStore(Store):
 
     def drop(self, selection: Selection) -> int:
         """Remove scores for good; how many."""
-        limits = _limits(selection)
-        gone = sum(self._database.change(_DROP, place, *limits) for place, _ in self._chosen(selection))
+        dropped = [(place, *_limits(selection)) for place, _ in self._chosen(selection)]
+        gone = self._database.write(lambda cursor: sum(cursor.change(_DROP, each) for each in dropped))
         if gone:
             self._database.compact()
         return gone

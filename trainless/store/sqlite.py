@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
-from trainless.store.claims import LEASE_SECONDS
+from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
 from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate
 from trainless.store.sql import SqlStore
@@ -40,7 +40,8 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: str | Path, *, lease: float = LEASE_SECONDS) -> None:
         self.path = path
-        super().__init__(SqliteDatabase(path), lease=lease)
+        database = SqliteDatabase(path)
+        super().__init__(database, ClaimTable(database, lease), lease=lease)
 
 
 class SqliteCursor:
