@@ -17,10 +17,10 @@ KEY = Key("nb201(channels=2, cells=1)", "0,1", "snip", 1, "own", "cafe", 0)
 GOOD, BAD = Result(2.5, "ok", 1.0, 1.0), Result(math.nan, "no weights", math.nan, math.nan)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "folder", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store of five scores, one of them a failure, of two proxies."""
-    where = str(tmp_path / "mine.sqlite")
+    where = f"{tmp_path}/mine/" if request.param == "folder" else str(tmp_path / "mine.sqlite")
     if request.param == "postgresql":
         where = request.getfixturevalue("postgres").fresh()
     with store_at(where) as store:

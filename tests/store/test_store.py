@@ -23,8 +23,8 @@ from trainless.core.errors import InputError
 from trainless.store import Key, Result, Selection, SqliteStore, SqlStore, merge, store_at, turns
 from trainless.store import claims as store_claims
 from trainless.store import sql as store_sql
-from trainless.store.keys import brief, context_of
 from trainless.store.folder import FolderStore
+from trainless.store.keys import brief, context_of
 from trainless.store.postgres import PostgresStore
 from trainless.store.schema import SCHEMA
 from trainless.store.sql import export

@@ -1,4 +1,4 @@
-"""Runs in a real PostgreSQL, seen live."""
+"""Runs in a shared folder and in a real PostgreSQL, seen live."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from trainless.store import store_at
 from trainless.ui.run_list import OpenRuns, StoreRuns, runs_at
 
 
+@pytest.fixture(params=["folder", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return f"{tmp_path}/shared/"
+    return str(request.getfixturevalue("postgres").fresh())
+
+
 @pytest.mark.slow
-def test_runs_of_a_database(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_a_store(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, seed in (("one", 0), ("two", 1)):
         searched(tmp_path / name, seed=seed, store=database)
     with site(database) as at:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 store = typer.Typer(help="List, export, merge and clean up stores of scores.", no_args_is_help=True)
 
-Place = Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…; the default store if left out.")]
+Place = Annotated[
+    str, typer.Argument(metavar="STORE", help="A file, folder/ or postgresql://…; the default store if left out.")
+]
 
 
 def _kept_as(proxy: str) -> str:
@@ -82,8 +84,10 @@ def export(
 
 @store.command("merge", short_help="Copy the scores of one store into another.")
 def merge(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A file or postgresql://…; it stays as it is.")],
-    target: Annotated[str, typer.Argument(metavar="INTO", help="A file or postgresql://…; made if it is not there.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A file, folder/ or postgresql://…; it stays as is.")],
+    target: Annotated[
+        str, typer.Argument(metavar="INTO", help="A file, folder/ or postgresql://…; made if not there.")
+    ],
 ) -> None:
     """Copy the scores of one store into another; where both have one, the other's stays."""
     from trainless.core.errors import InputError
@@ -139,12 +143,15 @@ def _there(place: str) -> SqlStore:
 
     from trainless.core.errors import InputError
     from trainless.store import default_path, store_at
+    from trainless.store.folder import holds_store
 
     named = place or os.environ.get("TRAINLESS_STORE") or str(default_path())
     if "://" not in named:
         path = Path(named).expanduser()
-        if not path.is_file() or not path.stat().st_size:
-            raise InputError(f"there is no store {named}: give the file of one, or postgresql://user@host/database")
+        if not holds_store(path) and not (path.is_file() and path.stat().st_size):
+            raise InputError(
+                f"there is no store {named}: give the file or folder of one, or postgresql://user@host/database"
+            )
     return store_at(named)
 
 

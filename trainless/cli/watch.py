@@ -170,7 +170,8 @@ class PageSettings:
 def ui(
     settings: PageSettings,
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="A run, a folder of runs, or postgresql://… [default: this folder]")
+        str,
+        typer.Argument(metavar="PLACE", help="A run, a folder of runs, a store (folder/, postgresql://…) [default: .]"),
     ] = ".",
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""

@@ -78,7 +78,7 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
     "space_args": {"default": "", "help": "Parameters of the space, such as channels=8,cells=2.", "kind": str},
     "store": {
         "default": "",
-        "help": "The store of scores and runs: a file or postgresql://…; none for no store.",
+        "help": "The store of scores and runs: a file, folder/ (on shared disks) or postgresql://…; or none.",
         "metavar": "PLACE",
     },
     "table": {"default": "nb201", "help": "The tabular benchmark (trainless list tables)."},

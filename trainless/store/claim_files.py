@@ -1,9 +1,10 @@
 """Claims in a folder that many machines share, by what every shared file system has: a link that is made once.
 
 A process has one *ticket*, a file with its name, whose time of change it renews; a claim is a hard link to the ticket,
-made where nobody else's is, so one renewal is for all claims of the process. How old a ticket is says the file server's
-own clock. The claims of a process that is gone or silent are taken away by one process at a time, which holds a claim
-of that very task; a process that was silent itself looks whether its claims are still its own before it lets go of them.
+made where nobody else's is, so one renewal is for all claims of the process. How old a ticket is says the file
+server's own clock. The claims of a process that is gone or silent are taken away by one process at a time, which holds
+a claim of that very task; a process that was silent itself looks whether its claims are still its own before it lets
+go of them.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class ClaimFiles(Claims):
         """Renew all claims of a ticket and learn the file server's clock; whether the ticket is still there."""
         began = clock()
         try:
-            if self._lease < began - self._renewed < math.inf:  # whoever looked may have found it void: what was claimed with it is no longer ours
+            if self._lease < began - self._renewed < math.inf:  # others may have found it void, so it is given up
                 (self._folder / name).unlink()
                 raise FileNotFoundError
             os.utime(self._folder / name)

@@ -1,10 +1,11 @@
 """Scores in a folder of a file system that many machines share; no server, no lock of the file system.
 
-Every process appends what it changes to a journal of its own, one line for each transaction, and holds what all journals
-say in a database in its memory, which it brings up to date before anything is looked up or changed. So the SQL of all
-stores serves here, too. Where two have written the same at the same moment, everybody takes the same one of both: the
-first result, the last state of a run. What is removed is removed by a *base*: a file with all that is left, and with how
-far it has read each journal; the base with the highest number counts, and exactly one process can make the next.
+Every process appends what it changes to a journal of its own, one line for each transaction, and holds what all
+journals say in a database in its memory, which it brings up to date before anything is looked up or changed. So the SQL
+of all stores serves here, too. Where two have written the same at the same moment, everybody takes the same one of
+both: the first result, the last state of a run. What is removed is removed by a *base*: a file with all that is left,
+and with how far it has read each journal; the base with the highest number counts, and exactly one process can make the
+next.
 
     store.json      which kind of folder this is
     journals/       one file for each writer, and base-000001, …
@@ -238,7 +239,7 @@ class FolderDatabase(Database):
             for table in KEYS
         }
         for table, columns in self._columns.items():
-            new = f"SELECT changed_row('{table}', {', '.join(f'new.{name}' for name in columns)})"  # noqa: S608
+            new = f"SELECT changed_row('{table}', {', '.join(f'new.{name}' for name in columns)})"
             alike = f"WHEN NOT ({_SAME_RUN})" if table == "runs" else ""
             connection.execute(f"CREATE TEMP TRIGGER added_{table} AFTER INSERT ON main.{table} BEGIN {new}; END")
             connection.execute(
@@ -400,6 +401,11 @@ class FolderDatabase(Database):
             while page := found.fetchmany(GROUP):
                 yield {"rows": [[table, *map(cell, row)] for row in page]}
         yield {"whole": True}
+
+
+def holds_store(path: str | Path) -> bool:
+    """Whether a folder is a store's."""
+    return (Path(path).expanduser() / MARK).is_file()
 
 
 def _key(change: Sequence[Any]) -> tuple[Any, ...]:

@@ -148,7 +148,7 @@ class Journal:
         """Add a line for good, or leave the journal as it was."""
         line = line_of(entry)
         if len(line) > LONGEST_LINE:
-            raise StoreError(f"an entry of {len(line) / 1e6:.0f} MB is too large for the store {self.path.parent.parent}")
+            raise StoreError(f"an entry of {len(line) / 1e6:.0f} MB was given; a store takes up to 67 MB")
         try:
             left = memoryview(line)
             while left:

@@ -20,6 +20,7 @@ from trainless.runs.folder import REPORT, changed_at, folders_in, is_plain, read
 from trainless.runs.reader import RunReader, is_run, reader_at
 from trainless.runs.reader_search import SearchReader, StoreSource
 from trainless.store import SqlStore
+from trainless.store.folder import FolderStore, holds_store
 
 PATIENCE = 5.0  # seconds for which a server that went away is waited for
 MOST, DEEPEST = 1000, 5
@@ -153,9 +154,9 @@ class StoreRuns(RunList):
 
 
 def runs_at(place: str) -> RunList:
-    """The runs at a folder, or at ``postgresql://user@host/database``."""
+    """The runs at a folder, which may be a shared store, or at ``postgresql://user@host/database``."""
     if not place.startswith(("postgresql://", "postgres://")):
-        return FolderRuns(Path(place))
+        return StoreRuns(FolderStore(place)) if holds_store(place) else FolderRuns(Path(place))
     from trainless.store.postgres import PostgresStore
 
     return StoreRuns(PostgresStore(place, patience=PATIENCE))
