@@ -1,16 +1,17 @@
 # make setup: the environment; make quick: the daily round (under 90 s); make test: everything CI checks;
-# make demo: the main job on real data.
+# make demo: the main job on real data; make lock: pin and hash the environment anew; make dist: what a release consists of;
+# make package: the same, and looked at as its users will; make matrix: both ends of all ranges of versions (gigabytes).
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.complete
 
 unexport PYTHONDONTWRITEBYTECODE # where it is set, each of many processes would compile the same files again
 
-.PHONY: setup quick test lint types quick-tests tests demo clean
+.PHONY: setup quick test lint types quick-tests tests demo lock dist package matrix clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt .ci/install.py
+$(STAMP): pyproject.toml constraints.txt requirements.lock .ci/install.py
 	$(PYTHON) -c 'import sys; sys.exit("trainless needs Python 3.11 or newer: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python .ci/install.py
@@ -40,5 +41,17 @@ demo: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/trainless demo --out runs/ranked
 	OMP_NUM_THREADS=1 $(BIN)/trainless design digits --preset fast --out runs/demo
 
+lock:
+	$(BIN)/python .ci/lock.py
+
+dist: $(STAMP)
+	$(BIN)/python .ci/dist.py $(TAG)
+
+package: dist
+	OMP_NUM_THREADS=1 $(BIN)/python .ci/package.py
+
+matrix: $(STAMP)
+	$(BIN)/python .ci/matrix.py $(ENDS)
+
 clean:
-	rm -rf .venv runs build dist *.egg-info
+	rm -rf .venv .matrix runs build dist *.egg-info

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer
+from trainless import __version__
 from trainless.catalogue import REGISTRIES
 from trainless.core.progress import tracked
 
@@ -34,7 +35,7 @@ def test_help_names_the_verbs(trainless: Call) -> None:
     answer = trainless("--help")
     assert answer.code == 0
     assert all(verb in answer.out for verb in ("score", "list", "demo"))
-    assert trainless("--version").out == "trainless 0.1.0\n"
+    assert trainless("--version").out == f"trainless {__version__}\n"
 
 
 @pytest.mark.parametrize("kind", sorted(REGISTRIES))
