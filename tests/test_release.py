@@ -162,7 +162,7 @@ def test_version_changelog_and_tag_agree(tmp_path: Path) -> None:
     )
     assert f"the tag is v9.9.9, the version is {version}: expected v{version}" in changed(tmp_path, tag="v9.9.9")
     late = ("CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n- Late.\n")
-    assert "1 lines below Unreleased, such as '- Late.': give them to" in changed(tmp_path, late, tag=f"v{version}")
+    assert "lines below Unreleased, such as '- Late.': give them to" in changed(tmp_path, late, tag=f"v{version}")
 
 
 def test_the_citation_is_of_this_version() -> None:
