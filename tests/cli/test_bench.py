@@ -117,4 +117,4 @@ def test_a_sweep_is_kept_in_the_store_and_as_csv(trainless: Run) -> None:
     )
     assert printed.out.splitlines() == lines  # and nothing else
     assert "(0.0 per second once 1 process on cpu had begun)" in printed.err
-    assert "Invalid value for '--seeds'" in trainless(*arguments, "--seeds", "a").err
+    assert "--seeds a was given; expected a whole number" in trainless(*arguments, "--seeds", "a").err

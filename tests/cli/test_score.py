@@ -357,7 +357,7 @@ BAD = [
     (("list", "prooxies"), "expected one of executors, networks, presets, proxies"),
     (("list", "proxies", "xyz*"), "no proxy matches 'xyz*'"),
     (("scores",), "scores"),
-    (("score",), "Missing argument"),
+    (("score",), "CANDIDATES is missing; expected architectures of --space"),
 ]
 
 

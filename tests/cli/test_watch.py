@@ -81,7 +81,10 @@ def test_a_terminal_is_not_steered_by_data(tmp_path: Path, trainless: Call) -> N
 
 
 def test_what_cannot_be_watched_or_shown(tmp_path: Path, trainless: Call) -> None:
-    assert "absent is no run: it has no run.json" in trainless("watch", "absent", "--once").err
+    assert (
+        "absent is not there; expected a run folder: give the folder that --out named"
+        in trainless("watch", "absent", "--once").err
+    )
     assert "absent is no folder: give a run" in trainless("ui", "absent").err
     assert "cannot be used" in trainless("ui", ".", "--host", "203.0.113.7", "--port", "0").err
 

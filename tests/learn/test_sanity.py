@@ -88,6 +88,7 @@ def test_yardsticks(value: Any, caught: str) -> None:
     assert found.ok == (not caught)
     assert caught in " ".join(found.problems)
     assert any("trees" in words for words in found.problems + found.passed)
+    assert not found.level
 
 
 def test_level_with_a_yardstick_is_told_unless_nothing_could_be_better() -> None:
@@ -98,7 +99,13 @@ def test_level_with_a_yardstick_is_told_unless_nothing_could_be_better() -> None
     assert found.verdict == "No better than something simpler"
     assert checked(y, p).verdict == ""
     perfect = np.eye(2)[y] * 0.8 + 0.1
-    assert checked(y, perfect, yardsticks=[{"name": "trees", "auc": 1.0}]).ok
+    best = checked(y, perfect, yardsticks=[{"name": "trees", "auc": 1.0}])
+    assert best.ok
+    assert best.level == ("trees (AUC 1.000 against 1.000)",)
+    assert not any("trees" in words for words in best.passed)  # nothing is better than what is as good
+    peer = checked(y, p, yardsticks=[{"name": "a plain network", "auc": level, "peer": True}])
+    assert peer.ok
+    assert peer.level == (f"a plain network (AUC {level:.3f} against {level:.3f})",)
 
 
 def test_yardsticks_are_compared_case_by_case() -> None:
@@ -113,7 +120,7 @@ def test_yardsticks_are_compared_case_by_case() -> None:
     assert found["gap"]["value"] == pytest.approx(ours - theirs)
     assert found["gap"]["high"] - found["gap"]["low"] < 0.5 * (found["auc"]["high"] - found["auc"]["low"])
     checked_beside = checked(y, p, yardsticks=[found])
-    assert f"trees {theirs:.3f}; difference {ours - theirs:.3f} [" in " ".join(
+    assert f"against {theirs:.3f}; difference {ours - theirs:.3f} [" in " ".join(
         checked_beside.problems + checked_beside.passed
     )
     values = np.arange(10.0)[:, None]
@@ -136,4 +143,4 @@ def test_values_are_held_against_the_mean() -> None:
     assert check_values(figures(y + 0.1 * random.normal(size=y.shape))).ok
     assert "always saying the mean" in check_values(figures(np.full_like(y, y.mean()))).problems[0]
     trees = figures(y + 0.1, yardsticks=[{"name": "trees", "mae": 0.05}])
-    assert "worse than trees (mean error 0.100, trees 0.050)" in check_values(trees).problems[0]
+    assert "worse than trees (mean error 0.100 against 0.050)" in check_values(trees).problems[0]

@@ -40,7 +40,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "bad" / "run.json").write_text("[]")
     with pytest.raises(InputError, match="not of a kind that this version"):
         open_folder(tmp_path / "bad", {}, BUDGET)
-    with pytest.raises(InputError, match=r"it has no run.json"):
+    with pytest.raises(InputError, match=r"nowhere is not there; expected a run folder"):
         read_configuration(tmp_path / "nowhere")
 
 

@@ -195,7 +195,7 @@ def with_value(value: float) -> np.ndarray:
         (bad(groups=np.arange(50)), "60 inputs and 50 groups were given"),
         (bad(groups=np.arange(60) % 2), "2 groups were given; expected at least 3"),
         (bad(y=np.where(np.arange(60) % 2, np.nan, 1)), "30 labels are NaN or infinite"),
-        (bad(y=np.ones((60, 4, 4))), "expected one label per sample"),
+        (bad(y=np.ones((60, 4, 4))), "expected one class or value per sample: masks .segmentation. are not supported"),
         (bad(y=np.random.default_rng(0).integers(0, 2, (60, 5))), "multi-label.*choose one column with label=0"),
         (bad(y=np.arange(120).reshape(60, 2)), "labels have 2 columns; choose one"),
         (bad(y=np.zeros(60, complex)), "labels are of type complex128"),

@@ -58,7 +58,7 @@ def test_the_layout_can_be_forced(sample: tuple[int, ...], reading: Reading, sha
     "reading", [Reading(dims=1), Reading(dims=3, channels="last"), Reading(dims=2, channels="none")]
 )
 def test_a_layout_that_does_not_fit_says_so(reading: Reading) -> None:
-    with pytest.raises(InputError, match="does not fit dims="):
+    with pytest.raises(InputError, match=r"does not fit --dims [123]"):
         detect((5, 6, 7), reading)
 
 
@@ -81,5 +81,5 @@ def test_options_out_of_range(options: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("size", ["a", "3x4x5", "0", (1, 2, 3), -3])
 def test_sizes_out_of_range(size: int | str | tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="expected one number or 2, such as 64x64"):
+    with pytest.raises(InputError, match="expected a whole number above 0, such as 64, or one per axis, such as 64x64"):
         parse_size(size, 2)

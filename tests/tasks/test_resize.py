@@ -69,7 +69,10 @@ def test_new_arrays_of_the_old_size_are_brought_to_the_new_one(tmp_path: Path) -
 
 
 def test_sizes_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="size='4x4x4' was given; expected one number or 2"):
+    with pytest.raises(
+        InputError,
+        match="size='4x4x4' was given; expected a whole number above 0, such as 64, or one per axis, such as 64x64",
+    ):
         task("digits", size="4x4x4")
     with pytest.raises(InputError, match=r"size=4 was given, but .* has no data"):
         task("noise:3x8x8:4", size=4)

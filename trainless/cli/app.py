@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
         if where is not None and error.message == where.get_help():  # nothing was asked for
             typer.echo(error.message)
             return 0
-        return _fail(_usage(error), 2)
+        return _fail(_usage(error, arguments), 2)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:
@@ -107,10 +107,41 @@ def run(arguments: Sequence[str]) -> int:
     return int(code or 0)
 
 
-def _usage(error: typer.TyperException) -> str:
-    message = error.format_message() if isinstance(error, typer.BadParameter.__mro__[2]) else str(error)
+_EXPECTED = {"valid integer": "a whole number", "valid number": "a number"}  # by what the parser says
+
+
+def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """What is wrong with a command line: what was given, what was expected, and where the help is."""
     where = getattr(error, "ctx", None)
+    message = error.format_message() if isinstance(error, typer.BadParameter.__mro__[2]) else str(error)
+    parameter = getattr(error, "param", None)
+    if isinstance(error, typer.BadParameter) and parameter is not None:
+        name = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.opts[-1].upper()
+        if not error.message:  # as the parser tells what is missing
+            message = f"{name} is missing; expected {_sentence(getattr(parameter, 'help', None))}"
+        kind = next((words for said, words in _EXPECTED.items() if said in error.message), None)
+        if kind is not None:
+            message = f"{name} {_given(parameter.opts, arguments)} was given; expected {kind}"
     return f"{message} ({where.command_path if where else 'trainless'} --help)"
+
+
+def _sentence(text: str | None) -> str:
+    words = (text or "a value").split(". ")[0].rstrip(".")
+    return words[:1].lower() + words[1:]
+
+
+def _given(options: Sequence[str], arguments: Sequence[str]) -> str:
+    """The text that an option was given on a command line.
+
+    Example:
+        >>> _given(["--seed"], ["--seed", "x"]), _given(["--seed"], ["--seed=y"])
+        ('x', 'y')
+    """
+    for place, text in enumerate(arguments):
+        name, equals, value = text.partition("=")
+        if name in options:
+            return value if equals else " ".join(arguments[place + 1 : place + 2])
+    return ""
 
 
 def _fail(message: str, code: int) -> int:

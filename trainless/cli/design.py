@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,6 +50,7 @@ def design(
     several = worker_count(settings.workers) > 1
     if several and settings.executor == "local" and settings.device in (AUTO, "cpu"):
         prepare("trainless.designs.training")  # workers import torch while this process does
+    settings.placed()
     from trainless.core.progress import Bars
     from trainless.designs.pipeline import design as run_design
     from trainless.execution.limits import keep_warm
@@ -83,7 +83,7 @@ def _parts(task: Task) -> dict[str, Any]:
 
 def _conclude(found: Designed, prevalence: float | None = None) -> None:
     from trainless.core.text import printable
-    from trainless.report.words import networks_in_words, sanity_in_words
+    from trainless.report.words import ensemble_in_words, sanity_in_words
 
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     if summary["test"] is not None:
@@ -93,8 +93,7 @@ def _conclude(found: Designed, prevalence: float | None = None) -> None:
             typer.echo(printable(line))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     counted = [member for member in healthy if member["weight"]]
-    homes = Counter(member["space"] for member in counted)
-    ensemble = " and ".join(networks_in_words(count, home) for home, count in homes.items())
+    ensemble = ensemble_in_words(summary["members"])
     spent = summary["spent"]
     typer.echo(
         f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"

@@ -110,6 +110,8 @@ def factory(text: str) -> Any:
     from trainless.core.user_files import load_module
 
     where, _, name = text.rpartition(":")
+    if text.endswith(".py"):
+        raise InputError(f"{text} was given; expected a function in it, too, such as {text}:net")
     if not where or not name:
         raise InputError(
             f"{text!r} was given; expected module:factory or file.py:factory, or a name such as timm:resnet18"

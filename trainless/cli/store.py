@@ -56,7 +56,7 @@ def listing(
 
     from trainless.store import Selection
 
-    with _there(place) as opened:
+    with existing_store(place) as opened:
         counts, runs = opened.counts(Selection(which.space, which.fingerprint, which.proxy)), opened.runs.all()
     if as_json:
         held = [{"name": run.name, "lines": run.lines, "changed": run.changed, "state": _state(run)} for run in runs]
@@ -77,7 +77,7 @@ def export(
     from trainless.store import Selection
     from trainless.store.sql import export as write
 
-    with _there(place) as opened:
+    with existing_store(place) as opened:
         rows = write(opened.rows(Selection(which.space, which.fingerprint, which.proxy)), file)
     typer.echo(f"{counted(rows, 'score')} {'is' if rows == 1 else 'are'} in {file}")
 
@@ -96,7 +96,7 @@ def merge(
 
     if source == target:
         raise InputError(f"{source} was given twice; expected two stores")
-    with _there(source) as old, store_at(target) as new:
+    with existing_store(source) as old, store_at(target) as new:
         before = _total(new)
         seen = copy(old, new)
         added = _total(new) - before
@@ -130,13 +130,13 @@ def collect(
         raise InputError(f"--version {version} was given without a proxy; expected --proxy too")
     before = time.time() - (seconds_of(older_than) or 0.0) if older_than else None
     chosen = Selection(which.space, which.fingerprint, which.proxy, version, failures, before)
-    with _there(place) as opened:
+    with existing_store(place) as opened:
         number = _total(opened, chosen) if dry_run else opened.drop(chosen)
     happened = "would be" if dry_run else "was" if number == 1 else "were"
     typer.echo(f"{counted(number, 'score')} {happened} removed from {opened.shown}")
 
 
-def _there(place: str) -> SqlStore:
+def existing_store(place: str) -> SqlStore:
     """A store that exists: looking into one does not make one."""
     import os
     from pathlib import Path

@@ -206,9 +206,9 @@ def report(
     from trainless.report.report import write_report
 
     if settings.store:
+        from trainless.cli.store import existing_store
         from trainless.runs.folder import Shared
-        from trainless.store import store_at
 
-        with store_at(settings.store) as opened:
+        with existing_store(settings.store) as opened:
             Shared(opened, run.resolve().name, run).copy()
     typer.echo(f"The report is in {write_report(run)}.")

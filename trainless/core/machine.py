@@ -14,18 +14,35 @@ def core_count() -> int:
     return max(1, len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1)
 
 
-def device_named(text: str) -> str:
+def device_named(text: str, *, here: bool = True) -> str:
     """The device that is meant: ``auto`` is a GPU where there is one.
+
+    A device that this machine lacks is refused, unless the work is done elsewhere (``here=False``).
 
     Example:
         >>> device_named("cpu"), device_named("auto") in ("cpu", "cuda")
         ('cpu', True)
+        >>> device_named("gpu")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: device 'gpu' was given; expected cpu, cuda, cuda:1 or auto
     """
-    if text != AUTO:
+    if text == "cpu":
         return text
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if text == AUTO:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(text)
+    except RuntimeError:
+        raise InputError(f"device {text!r} was given; expected cpu, cuda, cuda:1 or auto") from None
+    if device.type == "meta":
+        raise InputError("device 'meta' was asked for, which computes nothing; expected cpu, cuda or cuda:1")
+    if here and device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        there = torch.cuda.device_count()
+        found = f"only {there} CUDA device{'s' * (there > 1)}, counted from 0" if there else "no CUDA device"
+        raise InputError(f"device {text!r} was asked for, but PyTorch sees {found} here: use --device cpu")
+    return text
 
 
 def worker_count(workers: int, device: str = "cpu") -> int:

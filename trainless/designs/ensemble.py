@@ -177,8 +177,9 @@ def summarise(
     trained: TrainedMembers,
     weights: Mapping[str, float],
     judged: Json | None,
+    seconds: float,
 ) -> None:
-    """Sum up everything that a design came to; writes ``summary.json``, which says that it is finished."""
+    """Sum up everything that a design came to in so many seconds; writes ``summary.json``: it is finished."""
     folder, task = run.folder, run.task
     histories = {name: history_of(member_folder(folder, place)) for name, place in trained.folders.items()}
     training = {name: sum(epoch.seconds for epoch in history) for name, history in histories.items()}
@@ -231,8 +232,9 @@ def summarise(
         "test": judged,
         "spent": {
             "evaluations": evaluations,
+            "seconds": seconds,  # of wall time in all sessions, until here
             "search_seconds": sum(winner.seconds for winner in winners),
-            "training_seconds": sum(training.values()),
+            "training_seconds": sum(training.values()),  # of all members, also of those trained side by side
             # what training every evaluated candidate as the members would have taken
             "training_instead_seconds": evaluations * float(np.mean(list(training.values()))),
         },

@@ -173,7 +173,7 @@ def carry_out(run: DesignRun) -> None:
         trained = classical | train_found(run, plan, holdout, winners, elapsed)
         predictor, weights = join(run, holdout, trained)
         judged = judge(run, predictor, trained, weights)
-        summarise(run, plan, holdout, winners, trained, weights, judged)
+        summarise(run, plan, holdout, winners, trained, weights, judged, elapsed())
 
 
 def designed(folder: str | Path, chosen: Space | None = None) -> Designed:

@@ -24,12 +24,16 @@ Test = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SanityCheck:
-    """What speaks against an ensemble, worst first, and what it is better than; without problems it passes."""
+    """What speaks against an ensemble, worst first, and what it is better than; without problems it passes.
+
+    It is ``level`` with yardsticks where nothing can be better, or with one that took as long to train.
+    """
 
     problems: tuple[str, ...]
     passed: tuple[str, ...]
     verdict: str = ""
     advice: str = ""
+    level: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -109,17 +113,23 @@ def check_values(test: Test) -> SanityCheck:
 
 def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
     verdict, advice = USELESS if problems else SIMPLER
+    level = []
     for name, metric, own, other, yardstick in compared(test):
         gap = yardstick.get("gap")
         more = "" if gap is None or gap["low"] is None else f"; difference {_interval(gap)}"
-        figures = f"({metric_in_words(metric)} {own:.3f}, {name} {other:.3f}{more})"
+        figures = f"({metric_in_words(metric)} {own:.3f} against {other:.3f}{more})"
         gain = (other - own) if metric in LOWER_IS_BETTER else (own - other)
         best = abs(own - (0.0 if metric in LOWER_IS_BETTER else 1.0)) < SAME
-        if gain > SAME or (abs(gain) <= SAME and best):
+        if gain > SAME:
             passed.append(f"{name} {figures}")
+        elif abs(gain) <= SAME and best:
+            level.append(f"{name} {figures}")
         elif not yardstick.get("peer") or (gap is not None and gap["high"] is not None and gap["high"] < 0):
             problems.append(f"It is {'level with' if abs(gain) <= SAME else 'worse than'} {name} {figures}")
-    return SanityCheck(tuple(problems), tuple(passed), verdict if problems else "", advice if problems else "")
+        else:
+            level.append(f"{name} {figures}")
+    told = (verdict, advice) if problems else ("", "")
+    return SanityCheck(tuple(problems), tuple(passed), *told, tuple(level))
 
 
 def compared(test: Test) -> Iterator[tuple[str, str, float, float, Mapping[str, Any]]]:

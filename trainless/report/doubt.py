@@ -268,7 +268,8 @@ def cases(contents: Contents) -> list[Content]:
     shown = contents.shown.get("cases_x")
     index = contents.shown["cases"] if shown is not None else in_doubt(contents.predictions, CASES)
     order = "of the lowest probability of its answer" if contents.classes else "of the widest interval"
-    text = f"The {len(index)} test cases that the ensemble is least sure of, in the order {order}. Cases count from 0."
+    text = f"The {len(index)} test cases that the ensemble is least sure of, in the order {order}."
+    text += "" if "cases_names" in contents.shown else " Cases count from 0."
     text += " Each member's vote is in bold." if contents.classes else ""
     cards = []
     for place, case in enumerate(index.tolist()):
@@ -277,7 +278,7 @@ def cases(contents: Contents) -> list[Content]:
         looked = joined(why(contents.shown, place, contents.classes, label))
         card = _class_card if contents.classes else _value_card
         cards.append(card(contents, case, joined([image, looked]), named(contents.shown, place, case)))
-    return [tag("p", text), grid(*cards, size="small")]
+    return [tag("h3", "The cases in doubt"), tag("p", text, class_="lead"), grid(*cards, size="small")]
 
 
 def _chips(contents: Contents, case: int) -> list[Content]:

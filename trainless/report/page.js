@@ -6,4 +6,5 @@ var x=Math.min(e.clientX+14,window.innerWidth-tip.offsetWidth-8),y=e.clientY+16;
 if(y+tip.offsetHeight>window.innerHeight-6){y=e.clientY-tip.offsetHeight-10}
 tip.style.left=Math.max(4,x)+'px';tip.style.top=y+'px'}
 document.addEventListener('pointermove',show);document.addEventListener('pointerdown',show);
+window.addEventListener('beforeprint',function(){document.querySelectorAll('details').forEach(function(d){d.open=true})});
 document.addEventListener('scroll',function(){tip.style.opacity=0},true)})();

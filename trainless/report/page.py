@@ -20,6 +20,7 @@ from trainless.core.markup import safe as safe
 from trainless.core.markup import short as short
 from trainless.core.markup import tag as tag
 
+FEW_COLUMNS = 4  # that fit beside each other on a telephone
 _SPACE = "\u00a0"  # a line never breaks between a number and its unit
 
 
@@ -66,14 +67,17 @@ def duration(seconds: float) -> str:
 
 
 def table(head: Sequence[Content], rows: Iterable[Sequence[Content]], *, caption: str = "") -> Markup:
-    """A table that scrolls by itself where it is too wide; the first cell of a row names it."""
+    """A table; the first cell of a row names it. On a narrow page the cells of many columns stand below each other."""
     top = tag("tr", *(tag("th", cell or Markup(""), scope="col") for cell in head))
-    body = [
-        tag("tr", tag("th", row[0] or Markup(""), scope="row"), *(tag("td", cell or Markup("")) for cell in row[1:]))
-        for row in rows
-    ]
+    many = len(head) > FEW_COLUMNS
+    names = [str(cell) if many and cell and not isinstance(cell, Markup) else None for cell in head]
+    body = []
+    for row in rows:
+        cells = (tag("td", cell or Markup(""), data_of=name) for cell, name in zip(row[1:], names[1:], strict=False))
+        body.append(tag("tr", tag("th", row[0] or Markup(""), scope="row"), *cells))
     words = tag("caption", caption) if caption else None
-    return tag("div", tag("table", words, tag("thead", top), tag("tbody", joined(body))), class_="scroll")
+    kind = "scroll many" if many else "scroll"
+    return tag("div", tag("table", words, tag("thead", top), tag("tbody", joined(body))), class_=kind)
 
 
 STYLE, SCRIPT = ((files("trainless.report") / name).read_text("utf-8") for name in ("page.css", "page.js"))
@@ -81,11 +85,12 @@ STYLE, SCRIPT = ((files("trainless.report") / name).read_text("utf-8") for name 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page: its anchor, its heading and what stands in it."""
+    """One part of a page: its anchor, its heading and what stands in it; an appendix begins a sheet of paper."""
 
     anchor: str
     heading: str
     contents: tuple[Content, ...]
+    appendix: bool = False
 
 
 def drawn(heading: str, picture: Markup | None, caption: str, note: str = "") -> Markup | None:
@@ -99,6 +104,11 @@ def drawn(heading: str, picture: Markup | None, caption: str, note: str = "") ->
 def grid(*figures: Content, size: str = "") -> Markup:
     """Figures beside each other where there is room."""
     return tag("div", joined(figures), class_=f"grid {size}".strip())
+
+
+def _section(one: Section) -> Markup:
+    kind = "appendix" if one.appendix else None
+    return tag("section", tag("h2", one.heading), joined(one.contents), id=one.anchor, class_=kind)
 
 
 def page(title: str, subtitle: str, sections: Sequence[Section], footer: str, *, verdict: Markup | None = None) -> str:
@@ -119,7 +129,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section], footer: str, *,
         *([] if verdict is None else [verdict]),
         tag("header", tag("h1", title), tag("p", subtitle, class_="sub")),
         tag("nav", tag("ul", *links), aria_label="Sections"),
-        tag("main", *(tag("section", tag("h2", s.heading), joined(s.contents), id=s.anchor) for s in sections)),
+        tag("main", *map(_section, sections)),
         tag("footer", footer),
         Markup('<div id="tip" role="status"></div>'),
         Markup(f"<script>{SCRIPT}</script>"),

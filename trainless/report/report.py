@@ -21,18 +21,21 @@ from trainless.report.doubt import in_doubt
 from trainless.report.explained import SECONDS, explained
 from trainless.report.page import Content, Section, grid, page
 from trainless.report.training import CASES, shown_of
-from trainless.report.words import networks_in_words, space_in_words
+from trainless.report.words import ensemble_in_words, space_in_words
 from trainless.runs.folder import PREDICTIONS, REPORT, SHOWN, SUMMARY
 from trainless.runs.reader import reader_at
 from trainless.spaces.protocol import Space
 
-_TEST = (
-    *(result.no_test, result.metrics, result.classes_table, result.positive, result.yardsticks),
-    *(result.roc_curves, result.confusions, result.predicted_values, result.by_method),
+_ANSWER = (
+    *(summary.headline, result.no_test, result.simpler, result.positive, summary.warnings, summary.search_headline),
 )
 _DOUBT = (
-    *(doubt.confidence, doubt.calibration, doubt.referrals, doubt.prediction_sets, doubt.errors, doubt.intervals),
-    doubt.drift,
+    *(summary.promises, doubt.drift, doubt.intervals, result.metrics),
+    *(doubt.confidence, doubt.calibration, doubt.referrals, doubt.prediction_sets, doubt.errors),
+)
+_WHY = (
+    *(result.confusions, result.roc_curves, result.predicted_values, result.classes_table, result.yardsticks),
+    doubt.cases,
 )
 _SEARCH = (
     *(search.search_words, search.best_values, search.pruning, search.winners, search.winning_operations),
@@ -40,17 +43,17 @@ _SEARCH = (
 )
 _EXACT = (summary.searches, summary.members, summary.leaderboard, summary.plan, summary.settings)
 SECTIONS: tuple[tuple[str, str, tuple[ReportPart, ...]], ...] = (
-    ("summary", "In short", (summary.headline, summary.search_headline)),
-    ("test", "The test", _TEST),
+    ("summary", "The answer", _ANSWER),
     ("doubt", "How sure it is", _DOUBT),
-    ("cases", "The cases in doubt", (doubt.cases,)),
+    ("why", "Why it says so", _WHY),
     ("data", "The data", (training.data_words, training.balance, training.examples)),
-    ("search", "The search", _SEARCH),
-    ("training", "Training", (training.training_words, training.losses, training.accuracies)),
+    ("search", "Appendix: the search", _SEARCH),
+    ("training", "Training", (training.training_words, training.losses, training.accuracies, result.by_method)),
     ("costs", "What was spent", (training.costs,)),
     ("exact", "Exact numbers", _EXACT),
 )
 """A report from its top to its end: anchor, heading and parts. A figure that is not here is not shown."""
+APPENDIX = "search"  # where the appendix begins
 
 
 def write_report(
@@ -86,14 +89,14 @@ def render(contents: Contents) -> str:
     version = contents.settings.get("environment", {}).get("trainless", "")
     name = contents.settings["task"]["name"]
     sections = [
-        Section(anchor, heading, body) for anchor, heading, parts in SECTIONS if (body := _body(contents, parts))
+        Section(anchor, heading, body, appendix=anchor == APPENDIX)
+        for anchor, heading, parts in SECTIONS
+        if (body := _body(contents, parts))
     ]
     footer = f"Made by trainless {version} from what the run kept. Point at a mark to read its numbers."
     if not contents.summary:
         return page(f"{name}: a search", space_in_words(contents.settings["space"]), sections, footer)
-    many = networks_in_words(len(contents.ensemble["members"]), contents.summary["plan"]["space"])
-    what = f"An ensemble of {many}"
-    told = f"{what}, chosen before any of them was trained"
+    told = f"An ensemble of {ensemble_in_words(contents.summary['members'])}"
     return page(f"{name}: a designed ensemble", told, sections, footer, verdict=summary.verdict(contents))
 
 

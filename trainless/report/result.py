@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trainless.core.types import Floats, Labels
-from trainless.learn.sanity import metric_in_words
+from trainless.learn.metrics import LOWER_IS_BETTER
+from trainless.learn.sanity import compared, metric_in_words
 from trainless.report.chart import (
     WIDE,
     bar,
@@ -22,6 +23,7 @@ from trainless.report.chart import (
     frame,
     legend,
     line,
+    plain,
     svg,
     ticks,
     whisker,
@@ -30,7 +32,7 @@ from trainless.report.chart import (
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, drawn, joined, percent, rounded, table, tag, text_width
 from trainless.report.search import in_words
-from trainless.report.words import class_rows, positive_in_words, yardstick_rows
+from trainless.report.words import class_rows, estimate_in_words, positive_in_words, yardstick_rows
 
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
@@ -61,8 +63,8 @@ def confusions(contents: Contents) -> Content:
     """The confusion matrix."""
     said = contents.predictions
     many = " The classes with the most mistakes are shown." if len(contents.classes) > 20 else ""
-    text = f"Rows are the truth, columns what the ensemble says; blue is right, red is wrong.{many}"
-    return drawn("Confusions", confusion_figure(said["y"], said["label"], contents.classes), text)
+    text = "Rows are the truth, columns what the ensemble says. The diagonal is right (blue), all else is wrong (red)."
+    return drawn("Confusions", confusion_figure(said["y"], said["label"], contents.classes), text + many)
 
 
 @report_part("tested", "values", beside=True)
@@ -118,6 +120,51 @@ def positive(contents: Contents) -> Content:
 
 
 @report_part("tested")
+def simpler(contents: Contents) -> Content:
+    """The ensemble against what is simpler: a plain network, trees, a linear model, and chance."""
+    test = contents.summary["test"]
+    found = [(name, metric, yardstick[metric]) for name, metric, _, _, yardstick in compared(test)]
+    if not found:
+        return None
+    metric = found[0][1]
+    beside = [(name, _estimated(value)) for name, of, value in found if of == metric]
+    chance = {"auc": 0.5, "balanced_accuracy": 1 / max(2, len(np.unique(contents.predictions["y"])))}.get(metric)
+    drawing = beside_figure(metric, [("this ensemble", test["ensemble"][metric]), *beside], chance)
+    lower = "lower" if metric in LOWER_IS_BETTER else "higher"
+    line = "" if chance is None else " The dashed line is chance."
+    text = f"{metric_in_words(metric)} on the same test cases, with 95 % intervals; {lower} is better.{line}"
+    return drawn("Against what is simpler", drawing, f"{text[:1].upper()}{text[1:]}")
+
+
+def _estimated(value: Any) -> Json:
+    return value if isinstance(value, Mapping) else {"value": value, "low": None, "high": None}
+
+
+def beside_figure(metric: str, rows: Sequence[tuple[str, Json]], chance: float | None) -> Markup:
+    """One metric of the ensemble, which is the first row, and of others: a filled dot against hollow ones."""
+    ends = [value[end] for _, value in rows for end in ("low", "value", "high") if value[end] is not None]
+    low, high = bounds([*ends, *([] if chance is None else [chance])])
+    shares = metric not in LOWER_IS_BETTER and min(ends) >= 0 and max(ends) <= 1
+    row, top = 46.0, 8.0
+    bottom = top + row * len(rows)
+    plane = frame((max(low, 0.0), 1.0) if shares else (low, high), UNIT, width=WIDE, height=bottom + 46, left=16)
+    marks = []
+    for value in ticks(plane.x.low, plane.x.high):
+        marks.append(tag("line", x1=plane.x(value), x2=plane.x(value), y1=top, y2=bottom, class_="grid"))
+        marks.append(words(plane.x(value), bottom + 14, plain(value)))
+    if chance is not None:
+        x = plane.x(chance)
+        marks.append(tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="line cn dashed thin", data_tip="chance"))
+    for place, (name, value) in enumerate(rows):
+        y, shade = top + row * place + 32, "c1" if place else "c0"
+        marks.append(words(16, y - 18, f"{name}: {estimate_in_words(value)}", anchor="start", class_="title"))
+        marks += _row(plane.x, y, value, shade, name, metric, kind="hollow" if place else "")
+    marks.append(words((plane.x.start + plane.x.stop) / 2, bottom + 34, metric_in_words(metric), class_="title"))
+    title = f"{metric_in_words(metric)} of the ensemble and of what is simpler"
+    return svg(WIDE, plane.height, title, *marks, class_="chart wide above")
+
+
+@report_part("tested")
 def yardsticks(contents: Contents) -> Content:
     """The ensemble beside its yardsticks."""
     names, rows = yardstick_rows(contents.summary["test"])
@@ -138,7 +185,7 @@ def by_method(contents: Contents) -> Content:
     for name, own in test["by_searcher"].items():
         each = f"{rounded(own['members_mean'][main])} ± {rounded(own['members_deviation'][main])}"
         rows.append([in_words(name), str(own["size"]), each, " ".join(estimate(own["ensemble"][main]))])
-    head = ["found by", "members", f"{main.replace('_', ' ')} of a member", "of their own ensemble"]
+    head = ["found by", "members", f"{metric_in_words(main)} of a member", "of their own ensemble"]
     return table(head, rows, caption="The members by the method that found them") if len(rows) > 1 else None
 
 
@@ -269,7 +316,7 @@ def values_figure(y: Floats, mean: Floats, low: Floats | None, high: Floats | No
 def metrics_figure(test: Json) -> Markup:
     """Each metric that lies between 0 and 1: the ensemble with its interval, its members, and one architecture."""
     names = [name for name, value in test["ensemble"].items() if value["value"] is not None]
-    row, left, width = 42.0, 136.0, WIDE
+    row, left, width = 62.0, 16.0, WIDE
     both = [test["ensemble"][name][end] for name in names for end in ("low", "value")]
     held = [value for value in both if value is not None]
     held += [value for name in names for value in test["members"][name] if value is not None]
@@ -283,29 +330,32 @@ def metrics_figure(test: Json) -> Markup:
         marks.append(tag("line", x1=plane.x(value), x2=plane.x(value), y1=8.0, y2=plane.height - 46, class_="grid"))
         marks.append(words(plane.x(value), plane.height - 34, percent(value, 1)))
     for place, name in enumerate(names):
-        y = 14 + row * (place + 0.5)
-        marks.append(words(left - 12, y, name.replace("_", " "), anchor="end"))
-        marks += _row(plane.x, y, test["ensemble"][name], "c0", "the ensemble", name)
+        y, own = 40 + row * place, test["ensemble"][name]
+        label = f"{metric_in_words(name)}: {estimate_in_words(own)}"
+        marks.append(words(left, y - 26, label, anchor="start", class_="title"))
+        marks += _row(plane.x, y, own, "c0", "the ensemble", name)
         for value in test["members"][name]:
             if value is not None:
-                marks.append(_at(plane.x(value), y - 11, 2.5, "c0 faint", f"a member: {name} {rounded(value)}"))
+                marks.append(
+                    _at(plane.x(value), y - 11, 2.5, "c0 faint", f"a member: {metric_in_words(name)} {rounded(value)}")
+                )
         if "single" in test:
             marks += _row(plane.x, y + 11, test["single"]["ensemble"][name], "c1", "one architecture", name)
     entries = [("c0", "the ensemble, 95 % interval"), ("c0 thick faint", "its members")]
     entries += [("c1", "one architecture")] if "single" in test else []
-    drawn = svg(width, plane.height - 22, "Metrics with their intervals", *marks, class_="chart wide")
+    drawn = svg(width, plane.height - 22, "Metrics with their intervals", *marks, class_="chart wide above")
     return joined([drawn, legend(entries)])
 
 
-def _row(scale: Any, y: float, value: Json, shade: str, who: str, name: str) -> list[Markup]:
+def _row(scale: Any, y: float, value: Json, shade: str, who: str, name: str, kind: str = "") -> list[Markup]:
     if value["value"] is None:
         return []
-    tip = f"{who}: {name.replace('_', ' ')} {rounded(value['value'])}"
+    tip = f"{who}: {metric_in_words(name)} {rounded(value['value'])}"
     marks = []
     if value["low"] is not None and value["high"] is not None:
         tip += f" [{rounded(value['low'])}, {rounded(value['high'])}]"
         marks.append(bar(scale(value["low"]), y - 2, scale(value["high"]) - scale(value["low"]), 4, shade, share=0.45))
-    return [*marks, _at(scale(value["value"]), y, 5, shade, tip)]
+    return [*marks, _at(scale(value["value"]), y, 5, f"{shade} {kind}".strip(), tip)]
 
 
 def _at(x: float, y: float, radius: float, shade: str, tip: str) -> Markup:

@@ -8,22 +8,35 @@ from typing import Any
 import numpy as np
 
 from trainless.learn.metrics import clopper_pearson
+from trainless.learn.sanity import metric_in_words
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, duration, joined, percent, rounded, table, tag
-from trainless.report.training import inputs_in_words, instead_seconds
-from trainless.report.words import sanity_in_words, space_in_words
+from trainless.report.training import inputs_in_words
+from trainless.report.words import answer_in_words, held_against, space_in_words
 
 FEW = 100  # test cases, below which intervals are called wide
 
 
 @report_part("design")
 def headline(contents: Contents) -> list[Content]:
-    """A summary for somebody who will not read further."""
-    parts: list[Content] = [tag("div", *_facts(contents), class_="facts"), tag("p", _how_good(contents))]
-    if contents.test is not None:
-        parts.append(tag("p", _doubt(contents, contents.test)))
-    warned = tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions")
-    return [*parts, tag("p", _what(contents)), tag("p", _spent(contents)), warned]
+    """The answer for somebody who will not read further, and above it what has to alarm."""
+    alarming = alarms(contents)
+    alarm = tag("div", tag("ul", *(tag("li", one) for one in alarming)), class_="alarms", role="alert")
+    facts = tag("div", *_facts(contents), class_="facts")
+    return [alarm if alarming else None, facts, tag("p", _how_good(contents)), tag("p", _what(contents))]
+
+
+@report_part("design")
+def warnings(contents: Contents) -> Content:
+    """What a reader has to know besides."""
+    return tag("div", tag("ul", *(tag("li", one) for one in cautions(contents))), class_="cautions")
+
+
+@report_part("tested")
+def promises(contents: Contents) -> list[Content]:
+    """What it promises about its own doubt, and whether that held."""
+    test, facts = contents.summary["test"], _promised(contents)
+    return [tag("div", *facts, class_="facts") if facts else None, tag("p", _doubt(contents, test))]
 
 
 def verdict(contents: Contents) -> Markup | None:
@@ -33,10 +46,11 @@ def verdict(contents: Contents) -> Markup | None:
         return None
     found = test["sanity"]
     if found["ok"]:
-        return tag("div", tag("p", sanity_in_words(test)[1]), class_="verdict good", role="status")
-    told = tag("ul", *(tag("li", f"{problem}.") for problem in found["problems"]))
+        told = [tag("p", f"{answer_in_words(test)}."), tag("p", " ".join(held_against(found)))]
+        return tag("div", *told, class_="verdict good", role="status")
+    problems = tag("ul", *(tag("li", f"{problem}.") for problem in found["problems"]))
     words = tag("p", f"{found['verdict']}. {found['advice']}.")
-    return tag("div", words, told, class_="verdict bad", role="alert")
+    return tag("div", words, problems, class_="verdict bad", role="alert")
 
 
 def _what(contents: Contents) -> str:
@@ -131,15 +145,6 @@ def deferral_in_words(own: Json, asked: float) -> str:
     )
 
 
-def _spent(contents: Contents) -> str:
-    spent = contents.summary["spent"]
-    return (
-        f"To find these networks {spent['evaluations']:,} candidates were judged without training any of them, in"
-        f" {duration(spent['search_seconds'])}; training took {duration(spent['training_seconds'])}. To train every"
-        f" candidate instead would have taken about {duration(instead_seconds(contents))} on the same machine."
-    )
-
-
 def _fact(value: str, what: str, more: str, kind: str = "") -> Markup:
     return tag("div", tag("b", value, class_=kind or None), tag("span", what), tag("i", more), class_="fact")
 
@@ -157,7 +162,7 @@ def _facts(contents: Contents) -> list[Markup]:
     right, n = right_of(contents), test["samples"]
     low, high = clopper_pearson(right, n)
     facts, kind = [], "" if test.get("sanity", {}).get("ok", True) else "bad"
-    for name, what in (("auc", "area under the ROC curve"), ("balanced_accuracy", "balanced accuracy")):
+    for name, what in (("auc", "AUC, the area under the ROC curve"), ("balanced_accuracy", "balanced accuracy")):
         own = test["ensemble"].get(name)
         if own and own["value"] is not None:
             facts.append(_fact(rounded(own["value"]), what, _range(own), kind))
@@ -167,31 +172,38 @@ def _facts(contents: Contents) -> list[Markup]:
         own = test["positive"]
         more = f"{_range(own['sensitivity'])}; specificity {rounded(own['specificity']['value'])}"
         facts.append(_fact(rounded(own["sensitivity"]["value"]), f"sensitivity for {own['name']}", more, kind))
+    return facts
+
+
+def _promised(contents: Contents) -> list[Markup]:
+    """What was promised, in figures; green where it held and the ensemble is worth something."""
+    test, facts = contents.summary["test"], list[Markup]()
+    held = "good" if test.get("sanity", {}).get("ok", True) else ""
     if "deferral" in test:
         own = test["deferral"]
         asked = percent(contents.settings["accuracy"], 0)
         more = f"{percent(own['accuracy']['value'])} right on the rest; {asked} asked for"
         more = more if own["promised"] else f"no promise of {asked} is possible"
-        shade = ("" if kind else "good") if own["holds"] and own["promised"] else "bad"
+        shade = held if own["holds"] and own["promised"] else "bad"
         facts.append(_fact(percent(own["referred"]), "referred to a person", more, shade))
     if "sets" in test:
         own = test["sets"]
         more = f"{percent(own['promised'], 0)} promised; {own['mean_size']:.2f} answers on average"
-        kind = ("" if kind else "good") if kept(own) else "bad"
-        facts.append(_fact(percent(own["coverage"]["value"]), "of the sets hold the truth", more, kind))
+        shade = held if kept(own) else "bad"
+        facts.append(_fact(percent(own["coverage"]["value"]), "of the sets hold the truth", more, shade))
+    if "intervals" in test:
+        own = test["intervals"]
+        more = f"{percent(own['promised'], 0)} promised; {width_in_words(own)}"
+        shade = held if kept(own) else "bad"
+        facts.append(_fact(percent(own["coverage"]["value"]), "of the intervals hold the truth", more, shade))
     return facts
 
 
 def _value_facts(test: Json) -> list[Markup]:
     own = test["ensemble"]
     named = {"mae": "off on average", "r2": "R², of 1 at best"}
-    facts = [_fact(rounded(own[name]["value"]), what, _range(own[name])) for name, what in named.items()]
-    if "intervals" in test:
-        held = test["intervals"]
-        more = f"{percent(held['promised'], 0)} promised; {width_in_words(held)}"
-        kind = "good" if kept(held) else "bad"
-        facts.append(_fact(percent(held["coverage"]["value"]), "of the intervals hold the truth", more, kind))
-    return facts
+    kind = "" if test.get("sanity", {}).get("ok", True) else "bad"
+    return [_fact(rounded(own[name]["value"]), what, _range(own[name]), kind) for name, what in named.items()]
 
 
 def kept(promise: Json) -> bool:
@@ -204,27 +216,33 @@ def kept(promise: Json) -> bool:
     return bool(promise["coverage"]["high"] is None or promise["coverage"]["high"] >= promise["promised"])
 
 
+def alarms(contents: Contents) -> list[str]:
+    """What speaks against trusting the numbers at all: broken promises, other data, classes without a test case."""
+    test = contents.test
+    if test is None:
+        return []
+    found = _broken(test)
+    drift: Any = test.get("drift")
+    if drift and drift["warn"]:
+        found.append(f"The test cases look unlike the training data: {drift['text']}.")
+    if contents.classes:
+        there = np.unique(contents.predictions["y"])
+        missing = [name for number, name in enumerate(contents.classes) if number not in there]
+        if missing:
+            shown = ", ".join(missing[:8]) + (" and more" if len(missing) > 8 else "")
+            found.append(f"No test case is of class {shown}: nothing is known about it.")
+    return found
+
+
 def cautions(contents: Contents) -> list[Content]:
-    """Warnings that a reader has to know before trusting the numbers."""
+    """What a reader has to know to read the numbers."""
     test, summary = contents.test, contents.summary
     found: list[Content] = [f"About the data: {note}." for note in summary["task"]["notes"]]
     if test is not None:
         if test["samples"] < FEW:
             found.append(f"There are only {test['samples']} test cases: look at the intervals, not at the values.")
-        found += _broken(test)
-        if contents.classes:
-            if "sets" in test and test["sets"]["mean_size"] >= len(contents.classes):
-                found.append(
-                    "The sets name every class, so they say nothing: too few cases were kept for this promise."
-                )
-            there = np.unique(contents.predictions["y"])
-            missing = [name for number, name in enumerate(contents.classes) if number not in there]
-            if missing:
-                shown = ", ".join(missing[:8]) + (" and more" if len(missing) > 8 else "")
-                found.append(f"No test case is of class {shown}: nothing is known about it.")
-        drift: Any = test.get("drift")
-        if drift and drift["warn"]:
-            found.append(f"The test cases look unlike the training data: {drift['text']}.")
+        if contents.classes and "sets" in test and test["sets"]["mean_size"] >= len(contents.classes):
+            found.append("The sets name every class, so they say nothing: too few cases were kept for this promise.")
     found += [f"About the searches: {note}." for note in summary["plan"].get("notes", ())]
     found += [f"Member {name}: {why}." for name, why in {**summary["replaced"], **summary["left_out"]}.items()]
     found.append(
@@ -292,7 +310,7 @@ def members(contents: Contents) -> Content:
         what = [member["name"], member["search"], str(member["seed"]), str(member["epochs"])]
         found = [rounded(member["valid_loss"]), rounded(value), f"{member['seconds']:.1f}"]
         rows.append([*what, *found, tag("code", member["arch"])])
-    main = "test" if test is None else f"test {test['main'].replace('_', ' ')}"
+    main = "test" if test is None else f"test {metric_in_words(test['main'])}"
     head = ["member", "search", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
     return table(head, rows, caption="Trained members")
 

@@ -345,9 +345,11 @@ def costs(contents: Contents) -> list[Content]:
     }
     regions = sum(is_region(c) for one in contents.searches for c in one.candidates)
     also = f" {regions:,} of them were supernets of the pruning, which stand for many networks each." if regions else ""
+    whole = f" All of it took {duration(spent['seconds'])} of wall time." if "seconds" in spent else ""
     text = (
-        f"{spent['evaluations']:,} candidates were judged, {count:,} of them different networks.{also} The mean"
-        f" training of a member took {duration(float(np.mean(list(seconds.values()) or [0.0])))}."
+        f"{spent['evaluations']:,} candidates were judged without training, in {duration(spent['search_seconds'])};"
+        f" {count:,} of them were different networks.{also} The mean training of a member took"
+        f" {duration(float(np.mean(list(seconds.values()) or [0.0])))}.{whole}"
     )
     caption = (
         f"The grey bar is an estimate, not a measurement: {count:,} different networks, each trained as long as"

@@ -5,6 +5,7 @@ The answer comes first, then how sure it is, then why: what it was held against.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,8 +30,18 @@ def sanity_in_words(test: Json) -> tuple[bool, str]:
         return True, answer_in_words(test)
     if not found["ok"]:
         return False, f"{found['verdict'].upper()}: {'. '.join(found['problems'])}. {found['advice']}."
-    beaten = "; ".join(found["passed"])
-    return True, f"{answer_in_words(test)}.{f' Better than {beaten}.' if beaten else ''}"
+    return True, f"{answer_in_words(test)}.{' '.join(['', *held_against(found)])}"
+
+
+def held_against(found: Json) -> list[str]:
+    """What the ensemble is better than, and what it is level with, a sentence each.
+
+    Example:
+        >>> held_against({"passed": ["chance"], "level": ["trees (AUC 1.000 against 1.000)"]})
+        ['Better than chance.', 'Level with trees (AUC 1.000 against 1.000).']
+    """
+    lists = {"Better than": found["passed"], "Level with": found.get("level", ())}
+    return [f"{words} {'; '.join(names)}." for words, names in lists.items() if names]
 
 
 def answer_in_words(test: Json) -> str:
@@ -134,6 +145,22 @@ def networks_in_words(count: int, space: str) -> str:
         ('2 networks of MySpace', '1 network of nb201')
     """
     return f"{count} network{'s' * (count != 1)} of {space_in_words(space)}"
+
+
+def ensemble_in_words(members: Sequence[Json]) -> str:
+    """The networks that count, by the space that they are from.
+
+    Example:
+        >>> ensemble_in_words([{"folder": "00", "search": "genetic-00", "space": "nb201", "weight": 1.0}])
+        '1 network of nb201'
+    """
+    homes = Counter(member["space"] for member in members if counts(member))
+    return " and ".join(networks_in_words(count, home) for home, count in homes.items())
+
+
+def counts(member: Json) -> bool:
+    """Whether a member is of the ensemble: trained, not there to compare with, and of some weight."""
+    return bool(member["folder"] and member["search"] != "single" and member["weight"])
 
 
 def space_in_words(space: str) -> str:

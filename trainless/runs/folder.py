@@ -18,11 +18,11 @@ import json
 import os
 import platform
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import read_json, write_atomic, write_json
@@ -121,6 +121,8 @@ def locked(folder: Path) -> Iterator[None]:
         _require_own(folder)
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except FileExistsError:
+        raise InputError(f"{folder} is a file; expected a folder for the run: give another --out") from None
     except OSError as error:
         raise InputError(f"{folder} cannot be made ({error.strerror}): give another folder with --out") from error
     with os.fdopen(file, "rb", buffering=0):
@@ -173,13 +175,18 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Json:
     """
     present = read_configuration(path) if (path / CONFIGURATION).exists() else None
     settings, held = dict(asked), present or asked
+    there, wanted = (each.get("verb", "search") for each in (held, asked))
+    if there != wanted:
+        raise InputError(
+            f"{path} holds a run of trainless {there}, and this is trainless {wanted}: give a new folder with --out"
+        )
     for name, value in asked.items():
         there = held.get(name)
         settings[name] = there if value is None else value
         if value is not None and present and json.loads(json.dumps(value)) != there:
             raise InputError(
-                f"{path} holds a run with {name}={there!r}, and {name}={value!r} was asked for: give the same settings"
-                " to resume it, or another folder with --out"
+                f"{path} holds a run {_differing(name, there, value)} was asked for: give the same settings to resume"
+                " it, or another folder with --out"
             )
     configuration = {"format": FORMAT, "environment": environment(), **(present or {}), **settings, "budget": budget}
     if configuration != present:
@@ -187,11 +194,31 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Json:
     return configuration
 
 
+def _differing(name: str, there: Any, asked: Any) -> str:
+    """The first of nested settings that differs, there and as it was asked for.
+
+    Example:
+        >>> _differing("seed", 3, 4)
+        'with seed=3, and seed=4'
+        >>> _differing("task", {"name": "a", "fingerprint": 1}, {"name": "a", "fingerprint": 2})
+        "on other data called 'a', or on the same read in another way, than what"
+    """
+    if not (isinstance(there, Mapping) and isinstance(asked, Mapping)):
+        return f"with {name}={there!r}, and {name}={asked!r}"
+    key = next(key for key in {**there, **asked} if there.get(key) != asked.get(key))
+    if key == "fingerprint":
+        return f"on other data called {asked['name']!r}, or on the same read in another way, than what"
+    return _differing(f"{name} {key}", there.get(key), asked.get(key))
+
+
 def read_configuration(path: Path) -> Json:
     """Read the ``run.json`` of a folder."""
     file = path / CONFIGURATION
     if not is_plain(file):
-        raise InputError(f"{path} is no run: it has no {CONFIGURATION}")
+        remedy = "give the folder that --out named (trainless ui . shows all runs below this one)"
+        if not path.is_dir():
+            raise InputError(f"{path} is {'a file' if path.exists() else 'not there'}; expected a run folder: {remedy}")
+        raise InputError(f"{path} is no run: it has no {CONFIGURATION}; {remedy}")
     return read_json(file, check=lambda found: found.get("format") == FORMAT)
 
 
@@ -277,7 +304,7 @@ class Shared:
         """Bring the folder to where the store is, and change nothing in the store."""
         entry = self._runs.find(self._name)
         if entry is None:
-            raise InputError(f"{self._shown} has no run called {self._name!r}: trainless watch --store lists its runs")
+            raise InputError(f"{self._shown} has no run called {self._name!r}: trainless store list names its runs")
         self.fetch()
         write_atomic(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
         (self._path / ENDING).unlink(missing_ok=True)

@@ -87,7 +87,7 @@ class ExecutionSettings:
 
     def placed(self) -> Self:
         """The same on this machine: the device that ``auto`` means, and the number of workers that 0 means."""
-        device = device_named(self.device)
+        device = device_named(self.device, here=self.executor == "local")
         return replace(self, device=device, workers=worker_count(self.workers, device))
 
     @property

@@ -157,8 +157,8 @@ def open_search(task: Task | str, space: Space | str, settings: SearchSettings) 
     chosen = tuple({proxy.name: proxy for proxy in wanted}.values())
     if settings.measure is None and not chosen:
         raise InputError(
-            "nothing to search by was given; expected a ranking, such as ranking='az-nas', or proxies, such as"
-            " proxies='synflow' (trainless list rankings, trainless list proxies)"
+            "nothing to search by was given; expected a ranking or proxies: --ranking az-nas, or --proxies synflow, in"
+            " Python ranking='az-nas' or proxies='synflow' (trainless list rankings, trainless list proxies)"
         )
     if settings.measure is not None and chosen:
         raise InputError("a measure was given together with proxies or a ranking; expected one of them")

@@ -188,4 +188,6 @@ def _folder_loader(folder: Path) -> Loader:
         return from_folder
     if text_files(folder):
         return from_text
+    if any((folder / name).is_file() for name in ("run.json", "settings.json")):
+        raise InputError(f"{folder.name} is the folder of a run; expected data: give the folder that holds your cases")
     raise InputError(f"the folder {folder.name} holds nothing that a loader reads; expected {READABLE}")

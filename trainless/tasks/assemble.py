@@ -232,7 +232,10 @@ def vector(y: Array, reading: Reading, notes: list[str]) -> Array:
     if y.ndim == 1:
         return y
     if y.ndim != 2:
-        raise InputError(f"labels have shape {y.shape}; expected one label per sample")
+        raise InputError(
+            f"labels have shape {y.shape}; expected one class or value per sample: masks (segmentation) are not"
+            " supported"
+        )
     if reading.label != "":
         return _column(y, reading.label)
     if reading.kind == "regression":

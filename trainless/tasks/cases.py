@@ -73,14 +73,21 @@ def find_cases(folder: Path, reading: Reading, is_case: IsCase, what: str) -> Ca
             f"{folder.name} has {len(tables)} CSV tables; expected one with the columns file and label: choose with"
             " --labels (in Python labels=…)"
         )
+    for option in ("label", "group"):
+        if getattr(reading, option):
+            raise InputError(
+                f"--{option} {getattr(reading, option)} was given, but {folder.name} has no table with a column of"
+                " files: add one, such as labels.csv with the columns file, label and patient"
+            )
     others = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith(TABLES)]
     by_class = _has_classes(folder, is_case)
     if len(others) == 1 and not by_class:
         return cases_of_table(others[0], folder, reading, is_case, what)
     if not by_class and any(is_case(path) for path in folder.iterdir()):
+        there = f"and {len(others)} tables, none with a column of files" if others else "and no table of labels"
         raise InputError(
-            f"{folder.name} has {len(others)} CSV tables; expected one with the columns file and label (--labels"
-            f" names it), or the {what} in one sub-folder per class"
+            f"{folder.name} holds {what} {there}; expected one sub-folder of {what} per class (then give the folder"
+            " above), or a CSV with the columns file and label"
         )
     return cases_by_class(folder, is_case, what)
 

@@ -40,7 +40,8 @@ def parse_size(size: int | str | tuple[int, ...], dims: int) -> tuple[int, ...]:
     if len(sizes) == 1:
         sizes *= dims
     if len(sizes) != dims or min(sizes) < 1:
-        raise InputError(f"size={size!r} was given; expected one number or {dims}, such as {'x'.join(['64'] * dims)}")
+        each = f", or one per axis, such as {'x'.join(['64'] * dims)}" if dims > 1 else ""
+        raise InputError(f"size={size!r} was given; expected a whole number above 0, such as 64{each}")
     return sizes
 
 
@@ -90,9 +91,10 @@ def _forced(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
     channels = reading.channels or ("none" if extra == 0 else _end(sample))
     dims = len(sample) - extra
     if extra not in (0, 1) or extra != int(channels != "none") or not 1 <= dims <= 3:
+        given = [f"--{name} {getattr(reading, name)}" for name in ("dims", "channels") if getattr(reading, name)]
         raise InputError(
-            f"one sample has shape {sample}, which does not fit dims={reading.dims or 'any'} and"
-            f" channels={reading.channels or 'any'!s}: leave one of them out"
+            f"one sample has shape {sample}, which does not fit {' and '.join(given)}: leave"
+            f" {'one of them' if len(given) > 1 else 'it'} out"
         )
     return ChannelLayout(dims, channels)
 

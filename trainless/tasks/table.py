@@ -66,11 +66,14 @@ def label_column(table: pd.DataFrame, reading: Reading, path: Path) -> str:
     """The column of the label, or one line that says how to name it."""
     label = column(table, str(reading.label), LABELS, "label", path)
     if not label:
-        bare = all(_is_number(str(name)) for name in table.columns)
-        hint = "; its first line is all numbers, so it may lack a header" if bare else ""
+        if 2 * sum(_is_number(str(name)) for name in table.columns) > len(table.columns):
+            raise InputError(
+                f"{path.name} begins with {shown(table.columns)}, which looks like a case; expected a first line that"
+                " names the columns, one of them the label: add one, such as label,t0,t1"
+            )
         raise InputError(
             f"{path.name} has the columns {shown(table.columns)}; expected one called {', '.join(LABELS)}: name it with"
-            f" --label (in Python label=…){hint}"
+            " --label (in Python label=…)"
         )
     return label
 
