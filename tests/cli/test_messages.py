@@ -59,7 +59,7 @@ MISTAKES = (
     ("look signals.csv --dims 2", r"has shape \(8,\), which does not fit --dims 2: leave it out"),
     ("look images --size 0", "size='0' was given; expected a whole number above 0, such as 64, or one per axis"),
     ("predict signals.csv a-design", "signals.csv is a file; expected a run folder: give the folder that --out named"),
-    ("report a-search --store none.db", "there is no store none.db: give the file of one"),
+    ("report a-search --store none.db", "there is no store none.db: give the file"),
     ("report nowhere", "nowhere is not there; expected a run folder"),
     ("watch empty --once", r"empty is no run: it has no run.json; give the folder that --out named"),
     ("score my_net.py", "my_net.py was given; expected a function in it, too, such as my_net.py:net"),

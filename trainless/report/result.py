@@ -155,10 +155,10 @@ def beside_figure(metric: str, rows: Sequence[tuple[str, Json]], chance: float |
     if chance is not None:
         x = plane.x(chance)
         marks.append(tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="line cn dashed thin", data_tip="chance"))
-    for place, (name, value) in enumerate(rows):
+    for place, (name, own) in enumerate(rows):
         y, shade = top + row * place + 32, "c1" if place else "c0"
-        marks.append(words(16, y - 18, f"{name}: {estimate_in_words(value)}", anchor="start", class_="title"))
-        marks += _row(plane.x, y, value, shade, name, metric, kind="hollow" if place else "")
+        marks.append(words(16, y - 18, f"{name}: {estimate_in_words(own)}", anchor="start", class_="title"))
+        marks += _row(plane.x, y, own, shade, name, metric, kind="hollow" if place else "")
     marks.append(words((plane.x.start + plane.x.stop) / 2, bottom + 34, metric_in_words(metric), class_="title"))
     title = f"{metric_in_words(metric)} of the ensemble and of what is simpler"
     return svg(WIDE, plane.height, title, *marks, class_="chart wide above")
