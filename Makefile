@@ -1,13 +1,14 @@
 # make setup: the environment; make quick: the daily round (under 90 s); make test: everything CI checks;
-# make demo: the main job on real data; make lock: pin and hash the environment anew; make dist: what a release consists of;
-# make package: the same, and looked at as its users will; make matrix: both ends of all ranges of versions (gigabytes).
+# make demo: the main job on real data; make docs: the documentation site; make lock: pin and hash the environment anew;
+# make dist: what a release consists of; make package: the same, and looked at as its users will;
+# make matrix: both ends of all ranges of versions (gigabytes).
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.complete
 
 unexport PYTHONDONTWRITEBYTECODE # where it is set, each of many processes would compile the same files again
 
-.PHONY: setup quick test lint types quick-tests tests demo lock dist package matrix clean
+.PHONY: setup quick test lint types quick-tests tests demo docs lock dist package matrix clean
 
 setup: $(STAMP)
 
@@ -41,6 +42,12 @@ demo: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/trainless demo --out runs/ranked
 	OMP_NUM_THREADS=1 $(BIN)/trainless design digits --preset fast --out runs/demo
 
+# warnings are errors; tutorials are run where they have changed; the pages are in site/, a folder for each version
+docs: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.hooks.tutorials
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "The pages are in site: $(BIN)/python -m http.server --directory site --bind 127.0.0.1"
+
 lock:
 	$(BIN)/python .ci/lock.py
 
@@ -54,4 +61,4 @@ matrix: $(STAMP)
 	$(BIN)/python .ci/matrix.py $(ENDS)
 
 clean:
-	rm -rf .venv .matrix runs build dist *.egg-info
+	rm -rf .venv .matrix runs build dist site *.egg-info

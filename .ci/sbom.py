@@ -17,6 +17,7 @@ from typing import Any
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))?(?: \\)?$")
+FOR_DEVELOPERS = ("dev", "docs")  # extras
 URL = "https://github.com/trainless/trainless"
 
 
@@ -71,7 +72,9 @@ def sbom_of(project: Mapping[str, Any], lock: str, torch: str, version: str) -> 
             needs.setdefault(user, set()).add(package)
     direct = {named(each) for each in project["dependencies"]}
     extras = project["optional-dependencies"]
-    asked = {named(each) for extra, wanted in extras.items() if extra != "dev" for each in wanted} - {"trainless"}
+    asked = {named(each) for extra, wanted in extras.items() if extra not in FOR_DEVELOPERS for each in wanted} - {
+        "trainless"
+    }
     required = reached(direct, needs)
     names = sorted(reached(direct | asked, needs) & set(pins))
     refs = {name: [f"pkg:pypi/{name}@{each}" for each in pins[name]] for name in names}

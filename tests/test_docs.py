@@ -21,7 +21,7 @@ DEFINED = re.findall(
 ROOT = Path(__file__).resolve().parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 ENDINGS = ("md", "py", "npz", "json", "toml", "txt")
-MADE = re.compile(r"(run|runs|my_\w+|docs/decisions/NNNN)\b|.*\b(report\.html|shown\.npz|run\.json|README\.md)$")
+MADE = re.compile(r"(run|runs|site|my_\w+|docs/decisions/NNNN)\b|.*\b(report\.html|shown\.npz|run\.json|README\.md)$")
 RESULTS = {
     "environment": {"date": "2026-01-01", "torch": "2", "cpu": "a CPU", "threads": 1},
     "batch": 64,
@@ -90,6 +90,14 @@ def test_every_paper_is_used_and_every_row_is_whole() -> None:
         assert len(widths) == 1
 
 
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    """The site's own test builds it; this one says in a moment what is missing."""
+    menu = re.findall(r"^ +- (?:[^:\n]+: )?([\w./-]+\.md|[\w./-]+/)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    folders = tuple(entry for entry in menu if entry.endswith("/"))
+    assert sorted(page for page in there - set(menu) if not page.startswith(folders)) == [], "add it to mkdocs.yml"
+
+
 def test_words_on_where_a_proxy_comes_from_stand_for_themselves() -> None:
     assert cited("nobody1999") == "[nobody1999](#references)"
 
@@ -99,6 +107,7 @@ def test_every_path_of_a_page_exists(page: str) -> None:
     prose = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     named = [text for text in re.findall(r"`([^`\s]+)`", prose) if "/" in text or text.endswith(ENDINGS)]
     paths = [text for text in named if re.fullmatch(r"\w[\w./-]*", text) and not MADE.match(text)]
+    paths += [link for link in re.findall(r"\]\(([^)#]+)", prose) if not link.startswith("http")]
     assert len(paths) >= 8
     assert [path for path in paths if not (ROOT / path).exists()] == []
 

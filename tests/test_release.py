@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: [Requirement(each) for each in wanted] for name, wanted in PROJECT["optional-dependencies"].items()}
 CORE = [Requirement(each) for each in PROJECT["dependencies"]]
-RANGES = CORE + [each for name, wanted in EXTRAS.items() if name != "dev" for each in wanted]
-TOOLS = [each for each in EXTRAS["dev"] if each.name != "trainless"]
+RANGES = CORE + [each for name, wanted in EXTRAS.items() if name not in ("dev", "docs") for each in wanted]
+TOOLS = [each for name in ("dev", "docs") for each in EXTRAS[name] if each.name != "trainless"]
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.+?))?(?: \\)?\n((?:    --hash=.*\n)*)", LOCK, re.MULTILINE)
 HERE = {name: Version(version) for name, version, marker, _ in PINS if not marker or Marker(marker).evaluate()}

@@ -1,29 +1,18 @@
-"""docs/spaces.md: its commands and examples run as they are written, and its notations and sizes are right."""
+"""docs/spaces.md: its notations and sizes are right. Its commands run in tests/test_pages.py."""
 
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path
 
 import pytest
 
-from tests.commands import Command, python
+from tests.pages import ROOT, page
 from trainless.spaces import registry, space
 from trainless.spaces.mobilenet import START, MobileNet
 from trainless.spaces.moves import extent
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spaces.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-COMMANDS = [line[2:] for kind, block in BLOCKS if kind == "console" for line in block.splitlines()]
-(MY_SPACE, EXAMPLE) = [block for kind, block in BLOCKS if kind == "python"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "my_space.py").write_text(MY_SPACE)
-    monkeypatch.setenv("TRAINLESS_STORE", str(tmp_path / "scores.sqlite"))
-    return tmp_path
+PAGE = (ROOT / "docs" / "spaces.md").read_text()
+MY_SPACE = page(ROOT / "docs" / "spaces.md").files["my_space.py"]
 
 
 def test_it_takes_thirty_lines() -> None:
@@ -66,19 +55,3 @@ def test_sizes_of_mobilenet_by_adding_up_layers() -> None:
     found = extent(MobileNet(max_layers=7, small=True))
     assert (found.valid, found.different) == (valid, different)
     assert START.startswith("SuperConvK3BNRELU(3,8,2,1)SuperResIDWE6K3(8,32,2,8,1)")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_page(command: str, folder: Path) -> None:
-    program, *arguments = shlex.split(command)
-    assert program == "trainless"
-    done = Command(arguments, folder)
-    assert done.wait() == 0, done.err
-    assert done.out
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page(folder: Path) -> None:
-    done = Command([EXAMPLE], folder, program=python)
-    assert done.wait() == 0, done.err
