@@ -4,7 +4,7 @@
 #   docker run --rm -v "$PWD/runs:/home/trainless/runs" trainless trainless demo --out runs/ranked
 #   docker run --rm -p 127.0.0.1:8502:8502 -e TRAINLESS_TOKEN=at-least-16-signs -v "$PWD/runs/demo:/model:ro" trainless
 #
-# The second draws, scores and ranks architectures; the third answers at http://127.0.0.1:8502/#token=at-least-16-signs.
+# The second draws, scores and ranks architectures; the third answers at http://127.0.0.1:8502/?token=at-least-16-signs.
 # Behind that address there is no TLS: put a server with it in front. The folder runs has to belong to user 1000.
 FROM python:3.11-slim
 

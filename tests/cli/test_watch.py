@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -96,8 +97,15 @@ def test_the_command_serves_warns_and_ends(run: Path, tmp_path: Path) -> None:
         while "\n" not in server.out:
             assert server.poll() is None, server.err
             time.sleep(0.02)
-        port = server.out.partition("\n")[0].rpartition(":")[2].partition("/")[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=30) as answer:
+        port, _, token = server.out.partition("\n")[0].rpartition(":")[2].partition("/?token=")
+        there, token = f"http://127.0.0.1:{port}", token.partition(" ")[0]
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{there}/api/runs", timeout=30)  # noqa: S310 - our own
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(f"{there}/?token={token}", timeout=30) as answer:
+            assert answer.url == f"{there}/"
+            assert b"<title>" in answer.read()
+        with browser.open(f"{there}/api/runs", timeout=30) as answer:
             assert json.loads(answer.read())["runs"][0]["id"] == "run"
         server.send(signal.SIGINT)
         assert server.wait(20) == 0

@@ -164,7 +164,7 @@ def test_foreign_or_broken_files_are_refused(digits: Task, predictor: Predictor,
     whole = json.loads((folder / ENSEMBLE).read_text())
     for members in (["../a"], ["/etc"], [""]):
         (folder / ENSEMBLE).write_text(json.dumps({**whole, "members": members, "weights": [1.0]}))
-        with pytest.raises(InputError, match="cannot name a member"):
+        with pytest.raises(InputError, match="cannot name a part of"):
             load_predictor(folder)
     (folder / ENSEMBLE).write_text(json.dumps({**whole, "version": 99}))
     with pytest.raises(InputError, match="not of version 1"):

@@ -107,6 +107,7 @@ def test_whoever_finds_it_locked_waits_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("trainless.store.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("trainless.store.sqlite.SAY_SECONDS", 0.1)
     with SqliteStore(tmp_path / "scores.sqlite") as store:
         other = sqlite3.connect(tmp_path / "scores.sqlite", isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")

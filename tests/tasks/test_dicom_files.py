@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tests.tasks.test_new import stripped
+from trainless.core import processes
 from trainless.core.errors import InputError
-from trainless.tasks import task, weigh
+from trainless.tasks import task
 from trainless.tasks.dicom_files import read_dicom
 from trainless.tasks.new import read_new
 from trainless.tasks.volumes import volume
@@ -202,7 +203,7 @@ def test_nifti_that_declares_more_than_there_is(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match=r"rgb.nii cannot be read as a NIfTI volume"):
         volume(tmp_path / "rgb.nii")
     bomb = nifti(tmp_path / "b.nii.gz", (40, 40, 40), np.uint8)
-    monkeypatch.setattr(weigh, "physical_memory", lambda: 100_000)
+    monkeypatch.setattr(processes, "physical_memory", lambda: 100_000)
     with pytest.raises(InputError, match=r"b.nii.gz would take"):
         volume(bomb)
 

@@ -7,7 +7,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +63,16 @@ class Site:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def get(self, path: str, host: str = "", method: str = "GET", **query: Any) -> Answer:
+    def get(
+        self, path: str, host: str = "", method: str = "GET", headers: Mapping[str, str] | None = None, **query: Any
+    ) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             target = f"{path}?{urlencode(query, doseq=True)}" if query else path
             connection.putrequest(method, target, skip_host=True)
             connection.putheader("Host", host or f"127.0.0.1:{self.port}")
+            for name, value in (headers or {}).items():
+                connection.putheader(name, value)
             connection.endheaders()
             answer = connection.getresponse()
             return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
@@ -77,10 +81,10 @@ class Site:
 
 
 @contextmanager
-def site(place: str | Path) -> Iterator[Site]:
+def site(place: str | Path, token: str = "") -> Iterator[Site]:
     """The real server in a thread."""
     with closing(runs_at(str(place))) as listed, listening("127.0.0.1", 0) as socket:
-        server = serve(OpenRuns(listed), "127.0.0.1")
+        server = serve(OpenRuns(listed), "127.0.0.1", token)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         while not server.started:

@@ -187,7 +187,7 @@ def test_a_file_is_chosen_and_dropped_in_a_browser(
     assert said.label is not None
     (tmp_path / "one.npz").write_bytes(file_of(x[:1]))
     with serving(predictor, token=TOKEN) as at:
-        seen = visit(f"http://127.0.0.1:{at.port}/#token={TOKEN}", offline=False)
+        seen = visit(f"http://127.0.0.1:{at.port}/?token={TOKEN}", offline=False)
         page = seen.page
         page.get_by_text("2 networks together say which it is: benign, malignant").wait_for()
         page.locator("#file").set_input_files(tmp_path / "one.npz")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +16,8 @@ import pytest
 
 from tests.ui.made import EVALUATIONS, HOSTILE, Site, hostile, leaderboard, searched, site
 from trainless.report.report import write_report
+from trainless.ui.api import listed
+from trainless.ui.run_list import OpenRuns, runs_at
 from trainless.ui.security import is_answered
 
 
@@ -215,6 +220,93 @@ def test_the_page_makes_no_markup_of_strings() -> None:
         text = file.read_text()
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http:", "https:"):
             assert word not in text.replace("http://www.w3.org/2000/svg", ""), (file.name, word)
+
+
+TOKEN = "a-token-of-many-signs"  # noqa: S105 - of the test
+
+
+def test_a_token_is_asked_for_once_and_is_a_cookie_then(root: Path) -> None:
+    with site(root, TOKEN) as at:
+        for path in ("/", "/api/runs", "/app.js", "/report"):
+            assert at.get(path).status == 401
+            assert at.get(path, token="another-token-of-signs").status == 401  # noqa: S106 - a wrong one
+        assert at.get("/api/runs", token=TOKEN).status == 401  # only the page itself takes it from its address
+        first = at.get("/", token=TOKEN)
+        assert (first.status, first.headers["location"], first.body) == (303, "/", b"")
+        kept = first.headers["set-cookie"]
+        assert kept.endswith("; Path=/; HttpOnly; SameSite=Lax")
+        cookie = {"Cookie": f"other=1; {kept.partition(';')[0]}"}
+        assert at.get("/api/runs", headers=cookie).json["runs"]
+        assert at.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}).json["runs"]
+        assert at.get("/api/runs", headers={"Cookie": "trainless-token=wrong"}).status == 401
+        assert at.get("/api/runs", host="evil.example", headers=cookie).status == 421
+
+
+def test_slow_connections_are_closed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.ui.connections.TICK", 0.05)
+    monkeypatch.setattr("trainless.ui.connections.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("trainless.ui.connections.STILL_SECONDS", 0.6)
+    begun = (b"", b"GET / HT", b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\nx: ")
+    with site(root) as at:
+        slow = [socket.create_connection(("127.0.0.1", at.port)) for _ in range(60)]
+        for number, connection in enumerate(slow):
+            connection.sendall(begun[number % len(begun)])
+        assert at.get("/api/runs").status == 200  # others are answered meanwhile
+        until = time.monotonic() + 20
+        for connection in slow:
+            connection.settimeout(max(0.1, until - time.monotonic()))
+            with connection, suppress(ConnectionError):
+                assert connection.recv(1) == b""
+
+
+def test_connections_are_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.ui.connections.MOST", 5)
+    with site(root) as at:
+        held = [socket.create_connection(("127.0.0.1", at.port)) for _ in range(5)]
+        time.sleep(0.2)
+        with socket.create_connection(("127.0.0.1", at.port)) as one, suppress(ConnectionError):
+            one.settimeout(10)
+            assert one.recv(1) == b""  # one too many
+        for connection in held:
+            connection.close()
+        time.sleep(0.2)
+        assert at.get("/").status == 200
+
+
+def test_a_long_request_is_refused(root: Path) -> None:
+    with site(root) as at:
+        with suppress(ConnectionError):  # it is closed before all is sent
+            assert at.get("/api/runs", headers={"x": "y" * 2_000_000}).status == 400
+        assert at.get("/api/run", id="x" * 60_000).status == 422
+
+
+def test_five_hundred_runs_are_listed_at_once_and_opened_later(root: Path, tmp_path: Path) -> None:
+    for number in range(500):
+        shutil.copytree(root / "one", tmp_path / f"run-{number:03d}")
+    runs = OpenRuns(runs_at(str(tmp_path)))
+    start, began = time.process_time(), time.monotonic()
+    found = listed(runs)["runs"]
+    spent, seconds = time.process_time() - start, time.monotonic() - began
+    assert len(found) == 500
+    assert all(run["kind"] == "search" and run["what"] == "evolution" and run["task"] == "digits" for run in found)
+    assert min(spent, seconds) < 1.0
+    unread = sum("unread" in run for run in found)
+    while unread:  # the page asks again
+        found = listed(runs)["runs"]
+        assert sum("unread" in run for run in found) < unread
+        unread = sum("unread" in run for run in found)
+    assert all(run["progress"]["done"] == EVALUATIONS for run in found)
+
+
+def test_only_runs_are_listed(root: Path, tmp_path: Path) -> None:
+    for place in ("good", "corpus/bad", ".hidden/run", "deep/er/run"):
+        shutil.copytree(root / "one", tmp_path / place)
+    (tmp_path / "corpus" / ".no-runs").touch()
+    (tmp_path / "editor").mkdir()
+    (tmp_path / "editor" / "settings.json").write_text("{}")
+    assert runs_at(str(tmp_path)).names() == ["deep/er/run", "good"]
+    checkout = Path(__file__).parents[2]
+    assert not [name for name in runs_at(str(checkout)).names() if name.startswith("tests/")]
 
 
 def test_one_bad_folder_is_one_bad_row(tmp_path: Path) -> None:

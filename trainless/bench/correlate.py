@@ -20,6 +20,7 @@ from trainless.bench.tables.peers import PEERS
 from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
+from trainless.core.opening import without_links
 from trainless.core.types import Floats, Mask
 from trainless.proxies.proxy import canonical
 from trainless.runs.score_file import ScoreFile, read_scores
@@ -117,7 +118,7 @@ def open_columns(path: str, column: str, key: str, table: Table, where: str = ""
     """Columns of a file: of a sweep's npz all or one, of a CSV file the ones that are named, with commas."""
     names = [name.strip() for name in column.split(",") if name.strip()]
     if Path(path).suffix == ".npz":
-        file = read_scores(path)
+        file = read_scores(without_links(path))
         names = [name if name in file.proxies else canonical(name) for name in names]
         for name in names:
             file.column(name)
@@ -276,7 +277,7 @@ def judge_proxy(
     rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[: settings.sample]
     others = [proxy.name for proxy in select(settings.against) if proxy.name != mine]
     stored, note = _stored(library, settings.table, settings.rescore)
-    listed = Path(settings.out) / "archs.txt"
+    listed = without_links(settings.out) / "archs.txt"
     write_atomic(listed, "\n".join(opened.archs[row] for row in sorted(rows)))
     asked = SweepSettings(
         out=settings.out,

@@ -17,6 +17,7 @@ from trainless.bench.tables import Table, peer_scores
 from trainless.bench.tables import table as open_table
 from trainless.bench.tables.table import population
 from trainless.core.errors import InputError
+from trainless.core.opening import without_links
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
 from trainless.core.types import Floats, Mask
@@ -87,8 +88,8 @@ class ScoreLibrary:
         ``TABLE.npz`` counts before ``TABLE_*.npz``, which may have other proxies or settings and count by their size.
         """
         main, others = self.folder / f"{table}.npz", sorted(self.folder.glob(f"{table}_*.npz"))
-        more = sorted((read_scores(path) for path in others), key=lambda file: -len(file.archs))
-        files = [*([read_scores(main)] if main.is_file() else []), *more]
+        more = sorted((read_scores(without_links(path)) for path in others), key=lambda file: -len(file.archs))
+        files = [*([read_scores(without_links(main))] if main.is_file() else []), *more]
         if not files:
             raise Missing(
                 f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/",
@@ -145,7 +146,7 @@ class ScoreLibrary:
         path = self.folder / f"{name}.npz"
         if not path.is_file():
             raise Missing(f"no scores are stored in {self.folder.name}/{name}.npz")
-        file = read_scores(path)
+        file = read_scores(without_links(path))
         return file, _once(places(file.archs, self.table(table)))
 
     @functools.cache  # noqa: B019

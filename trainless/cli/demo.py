@@ -104,25 +104,29 @@ def by_rank_sum(scores: Scores) -> list[tuple[int, int]]:
 
 def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:
     import csv
+    import io
 
     from rich.table import Table
     from rich.text import Text
 
     from trainless.cli.table import console, number
+    from trainless.core.files import write_atomic
+    from trainless.core.opening import without_links
 
     header = ["rank", "architecture", *scores.proxies, "sum of ranks"]
     table = Table(title=f"The best {min(SHOWN, len(ranked))} of {len(ranked)}", title_justify="left")
     for name in header:
         table.add_column(name, justify="left" if name == "architecture" else "right", overflow="fold")
-    with (out / "leaderboard.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        for rank, (place, total) in enumerate(ranked, start=1):
-            values = [float(scores.column(proxy)[place]) for proxy in scores.proxies]
-            writer.writerow([rank, scores.candidates[place], *values, total])
-            if rank <= SHOWN:
-                cells = [str(rank), scores.candidates[place], *map(number, values), str(total)]
-                table.add_row(*map(Text, cells))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for rank, (place, total) in enumerate(ranked, start=1):
+        values = [float(scores.column(proxy)[place]) for proxy in scores.proxies]
+        writer.writerow([rank, scores.candidates[place], *values, total])
+        if rank <= SHOWN:
+            cells = [str(rank), scores.candidates[place], *map(number, values), str(total)]
+            table.add_row(*map(Text, cells))
+    write_atomic(without_links(out) / "leaderboard.csv", text.getvalue())
     console().print(table)
 
 

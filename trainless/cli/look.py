@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -157,14 +156,15 @@ def write(place: LookPlace, found: Findings, task: Task) -> None:
     import io
 
     from trainless.core.files import write_atomic
+    from trainless.core.opening import without_links
     from trainless.tasks.drawing import sheet
     from trainless.tasks.look import examples
 
     picture = io.BytesIO()
     sheet({} if task.vocabulary else examples(task)).save(picture, "PNG")
     if place.png:
-        write_atomic(Path(place.png), picture.getvalue())
+        write_atomic(without_links(place.png), picture.getvalue())
     if place.html:
         text = html.escape("\n".join(lines_of(found, task)))
         coded = base64.b64encode(picture.getvalue()).decode()
-        write_atomic(Path(place.html), PAGE.format(title=html.escape(found.name), text=text, picture=coded))
+        write_atomic(without_links(place.html), PAGE.format(title=html.escape(found.name), text=text, picture=coded))

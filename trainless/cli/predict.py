@@ -138,15 +138,17 @@ def export(
 
 def open_predictor(run: Path, space: str = "") -> Predictor:
     """The ensemble of a run folder; the code of a space of one's own is run only where the user names it."""
+    from trainless.core.opening import is_there, without_links
     from trainless.core.text import undamaged
     from trainless.learn.predictor import ENSEMBLE, load_predictor
     from trainless.runs.folder import CONFIGURATION, read_configuration
     from trainless.spaces import space as find_space
 
+    run = without_links(run)
     configuration = read_configuration(run)
     if configuration.get("verb") != "design":
         raise InputError(f"{run} is no folder of trainless design, and nothing was trained in it: give one that is")
-    if not (run / ENSEMBLE).exists():
+    if not is_there(run / ENSEMBLE):
         raise InputError(f"{run} has no ensemble yet: run trainless design again to finish it")
     name = str(configuration.get("space", ""))
     if bool(space) != (":" in name):

@@ -164,6 +164,9 @@ class PageSettings:
 
     host: str = common("host")
     port: int = common("port")
+    token: str = setting(
+        "", "What everybody has to know who asks; beyond this machine one is made where none is given.", metavar="TEXT"
+    )
 
 
 @with_settings
@@ -176,22 +179,28 @@ def ui(
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""
     from trainless.ui.run_list import OpenRuns, runs_at
-    from trainless.ui.security import is_loopback
+    from trainless.ui.security import token_for
     from trainless.ui.server import listening, serve
 
-    host = settings.host
+    host, token = settings.host, token_for(settings.host, settings.token)
     with closing(runs_at(place)) as listed, listening(host, settings.port) as socket:
-        number = socket.getsockname()[1]
-        if not is_loopback(host):
-            typer.echo(
-                f"warning: {host} is not this machine's own address: whoever can reach it sees these runs, without a"
-                " password and in plain text; leave out --host, and reach this page through ssh -L instead",
-                err=True,
-            )
-        shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"{listed.title} is shown at http://{shown}:{number}/ (Ctrl-C ends it)")
+        typer.echo(f"{listed.title} is shown at {address(host, socket.getsockname()[1], token)} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
-            serve(OpenRuns(listed), host).run(sockets=[socket])
+            serve(OpenRuns(listed), host, token).run(sockets=[socket])
+
+
+def address(host: str, port: int, token: str) -> str:
+    """The address to open, with its token; warns where it is not this machine's own."""
+    from trainless.ui.security import is_loopback
+
+    if not is_loopback(host):
+        typer.echo(
+            f"warning: {host} is not this machine's own address: everything, the token too, travels in plain text; put"
+            " a server with TLS before it, or leave out --host and come through ssh -L",
+            err=True,
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/{f'?token={token}' if token else ''}"
 
 
 @with_settings
@@ -207,8 +216,9 @@ def report(
 
     if settings.store:
         from trainless.cli.store import existing_store
-        from trainless.runs.folder import Shared
+        from trainless.core.opening import without_links
+        from trainless.runs.folder import Shared, locked
 
-        with existing_store(settings.store) as opened:
-            Shared(opened, run.resolve().name, run).copy()
+        with existing_store(settings.store) as opened, locked(without_links(run)):
+            Shared(opened, run.resolve().name, without_links(run)).copy()
     typer.echo(f"The report is in {write_report(run)}.")

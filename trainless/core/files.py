@@ -7,46 +7,59 @@ import json
 import math
 import os
 import types
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 from trainless.core.errors import InputError
+from trainless.core.opening import folder_at, open_file, read_bytes, sync_folder
+from trainless.core.processes import require_room
+from trainless.core.text import in_a_sentence, one_line, undamaged
 from trainless.core.types import Json
 
 T = TypeVar("T")
+DOCUMENT = 32  # times the bytes of JSON that it may take in memory
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """Write a file beside ``path`` and put it in its place once it is complete and on the disk.
 
-    At every moment the old file is there or the new one, never half of it.
+    At every moment the old file is there or the new one, never half of it, also after a loss of power. Folders that are
+    missing are made.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
+    beside = f".{path.name}.{os.getpid()}{path.suffix}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with folder_at(path.parent, make=True) as folder:
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(beside, dir_fd=folder)
+                how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                with os.fdopen(os.open(beside, how, 0o666, dir_fd=folder), "wb") as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                sync_folder(folder)
+            finally:
+                with suppress(OSError):
+                    os.unlink(beside, dir_fd=folder)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}): free some space or give another place"
         ) from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write a whole file in one step."""
-    with replacing(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    with replacing(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_json(path: Path, data: Mapping[str, Any], indent: int = 1) -> None:
@@ -59,13 +72,31 @@ def read_json(path: Path, remedy: str = "give another folder", *, check: Callabl
 
     The error says what to do by the ``remedy``; ``check`` tells whether it is of a kind that this version knows.
     """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}): {remedy}") from error
+    with in_a_sentence(lambda error: f"{path} cannot be read ({one_line(error)}): {remedy}"):
+        found = json.loads(read_bytes(path, growth=DOCUMENT).decode("utf-8"))
     if not isinstance(found, dict) or (check is not None and not check(found)):
         raise InputError(f"{path} is not of a kind that this version of trainless knows: {remedy}")
     return found
+
+
+def read_arrays(path: Path, remedy: str = "give another folder") -> dict[str, npt.NDArray[Any]]:
+    """Read the arrays of an ``.npz`` file, weighed before; never a pickle."""
+    with undamaged(path, remedy), open_file(path) as file:
+        return arrays_of(file, str(path), remedy)
+
+
+def arrays_of(file: BinaryIO, what: str, remedy: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an open ``.npz`` file; raises anything where it is none."""
+    require_unpacked(file, what, remedy)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as held:
+        return {name: held[name] for name in held.files}
+
+
+def require_unpacked(file: BinaryIO, what: str, remedy: str) -> None:
+    """Refuse an archive that would be larger than the memory once it is unpacked."""
+    with zipfile.ZipFile(file) as archive:
+        require_room(sum(member.file_size for member in archive.infolist()), f"{what} unpacked", remedy)
 
 
 def strict(value: Any) -> Any:

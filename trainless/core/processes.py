@@ -6,24 +6,41 @@ behind, so each worker is the leader of a session: no Ctrl-C of the terminal rea
 
 from __future__ import annotations
 
+import concurrent.futures
+import ctypes
 import math
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+from trainless.core.errors import InputError
+
+T = TypeVar("T")
+_ADOPT = 36  # PR_SET_CHILD_SUBREAPER
+ROUNDS = 100
 
 
 def lead_group() -> None:
-    """In a worker: make this process the leader of a session, which everything that it starts belongs to."""
+    """In a worker: make this process the leader of a session, which everything that it starts belongs to.
+
+    What leaves the session stays below this process, also where its own parent has ended (on Linux).
+    """
     os.setsid()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
 
 
 def kill_group(process: BaseProcess) -> None:
-    """Kill a worker, dead or alive, with everything that it started.
+    """Kill a worker, dead or alive, with everything that it started; of a living one also what left its session.
 
     A number that the system has given to another process since is left alone. That cannot be where any process of the
     group lives: until then no other gets the leader's number.
@@ -32,10 +49,39 @@ def kill_group(process: BaseProcess) -> None:
     if pid is None:
         return
     if process.is_alive():
+        _kill_below(pid)
         _kill(pid)
         process.kill()  # where it had not become a leader yet
     elif not exists(pid):
         _kill(pid)
+
+
+def _kill_below(pid: int) -> None:
+    """Kill all that descend from a living process, which adopts whoever loses a parent; it is stopped meanwhile."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(ROUNDS):  # those that were started while we looked
+            found = descendants(pid)
+            if not found:
+                break
+            for each in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(each, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that live and descend from one; none where the system does not list them."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                children.setdefault(int(parent), []).append(int(entry.parent.name))
+    found, waiting = list[int](), [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found, waiting = found + below, waiting + below
+    return found
 
 
 def _kill(group: int) -> None:
@@ -98,6 +144,15 @@ def physical_memory() -> float:
         return math.inf
 
 
+def require_room(needed: float, what: str, remedy: str) -> None:
+    """Raise InputError where something would take more bytes than this machine has."""
+    there = physical_memory()
+    if needed > there:
+        raise InputError(
+            f"{what} would take {needed / 1e9:,.1f} GB, but this machine has {there / 1e9:,.1f} GB: {remedy}"
+        )
+
+
 @contextmanager
 def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C be asked for instead of raised; the second is raised as ever.
@@ -107,13 +162,16 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         ...     stopping()
         False
     """
+    global _pressed
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
 
     def remember(number: int, frame: object) -> None:
+        global _pressed
         asked.set()
+        _pressed = time.monotonic()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         notice()
 
@@ -122,3 +180,57 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         yield asked.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
+        _pressed = math.inf
+
+
+GRACE, LOOK = 1.0, 0.2  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
+_pressed = math.inf  # when the Ctrl-C came that :func:`one_interrupt` remembers
+
+
+class Wait:
+    """A wait for another process or machine, as long as it may be: Ctrl-C ends it, also one that is only asked for.
+
+    What is being computed is finished after the first Ctrl-C; what others keep us waiting for is not. Raises
+    KeyboardInterrupt in the main thread alone.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def look(self) -> None:
+        """Raise KeyboardInterrupt where Ctrl-C was pressed and the grace is over."""
+        over = time.monotonic() - max(_pressed, self._began) >= GRACE
+        if over and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    def pause(self, seconds: float, end: threading.Event | None = None) -> None:
+        """Wait so long, or until an event."""
+        until, end = time.monotonic() + seconds, end or threading.Event()
+        while (left := until - time.monotonic()) > 0 and not end.wait(min(LOOK, left)):
+            self.look()
+
+    def result(self, work: Callable[[], T], abandon: Callable[[], None]) -> T:
+        """Do what may never come back, in a thread of its own; whoever is interrupted abandons it."""
+        if threading.current_thread() is not threading.main_thread():
+            return work()
+        done: Future[T] = Future()
+        threading.Thread(target=fulfil, args=(done, work), name="waiting", daemon=True).start()
+        try:
+            while not concurrent.futures.wait([done], LOOK).done:
+                self.look()
+        except BaseException:
+            abandon()
+            raise
+        return done.result()
+
+
+def fulfil(done: Future[T], work: Callable[[], T]) -> None:
+    """Give a promise what work comes to."""
+    try:
+        done.set_result(work())
+    except BaseException as error:  # it is raised where the result is asked for
+        done.set_exception(error)

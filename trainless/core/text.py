@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, TrainlessError
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -25,9 +25,16 @@ def message(error: BaseException | str) -> str:
     r"""What an error says, without its type."""
     try:
         text = str(error)
-    except Exception:  # a user's class may say anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a user's class may do anything when it is asked
         text = "it cannot say what"
     return printable(" ".join(text.split()))
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, briefly; its type where it says nothing."""
+    return message(error)[:160] or type(error).__name__
 
 
 def one_line(error: BaseException) -> str:
@@ -50,11 +57,27 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-DAMAGE = (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, MemoryError)
-
-
 @contextmanager
-def undamaged(what: object, remedy: str) -> Iterator[None]:
+def in_a_sentence(words: Callable[[Exception], str]) -> Iterator[None]:
+    """Turn whatever a reader stumbles over into one sentence, made of the error: the one place that does so.
+
+    A file that is broken on purpose has libraries raise anything: of zip, zlib, numbers, memory or recursion.
+
+    Example:
+        >>> with in_a_sentence(lambda error: f"scan.nii cannot be read ({reason(error)})"):
+        ...     raise OverflowError("too large")
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: scan.nii cannot be read (too large)
+    """
+    try:
+        yield
+    except TrainlessError:
+        raise
+    except Exception as error:
+        raise InputError(words(error)) from error
+
+
+def undamaged(what: object, remedy: str) -> AbstractContextManager[None]:
     """Say in one line that a file does not hold what it should, whatever reading it stumbled over.
 
     Example:
@@ -63,8 +86,4 @@ def undamaged(what: object, remedy: str) -> Iterator[None]:
         Traceback (most recent call last):
         trainless.core.errors.InputError: run/plan.json is damaged (KeyError: 'seed'): give another folder
     """
-    try:
-        yield
-    except DAMAGE as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0][:120]
-        raise InputError(f"{what} is damaged ({said}): {remedy}") from error
+    return in_a_sentence(lambda error: f"{what} is damaged ({one_line(error)[:160]}): {remedy}")

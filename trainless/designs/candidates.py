@@ -12,6 +12,7 @@ import numpy as np
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
+from trainless.core.opening import below, is_there
 from trainless.core.scores import Scores, merge
 from trainless.core.text import undamaged
 from trainless.designs.planning import DesignPlan, Trial, scored_samples
@@ -55,9 +56,9 @@ def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) 
     Its winner is the first of its leaderboard: the best by the ranking of everything that it looked at, its own
     choice included. TEACUP's program takes the best of the history too, its paper what the policy came to.
     """
-    folder, task, settings = run.folder / SEARCHES / trial.name, run.task, run.settings
+    folder, task, settings = below(run.folder, SEARCHES, trial.name), run.task, run.settings
     affordable = {"flops": plan.flops} if plan.flops else {}
-    if not (folder / RESULT).exists():
+    if not is_there(folder / RESULT):
         own = SearchSettings(
             searcher=trial.searcher,
             searcher_args=trial.arguments,
@@ -117,7 +118,7 @@ def later_members(
 ) -> list[Arch]:
     """The later members by :func:`promising`, chosen once and written down, so that no other machine chooses others."""
     path = folder / CHOICE
-    if not path.exists():
+    if not is_there(path):
         archs = promising(winners, space, ranking, trained, count)
         texts = [space.format(arch) for arch in archs]
         write_json(path, {"version": VERSION, "archs": [list(arch) for arch in archs], "texts": texts})

@@ -151,8 +151,8 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers, weights
         for one in yardsticks(task, settings.seed, seconds):
             if one.test is not None and one.name in CHEAP_ONES:
                 judged["yardsticks"].append(measured(one.name, one.test))
-    with replacing(folder / PREDICTIONS) as beside:
-        np.savez(beside, y=np.asarray(task.test.truth), **arrays)
+    with replacing(folder / PREDICTIONS) as file:
+        np.savez(file, y=np.asarray(task.test.truth), **arrays)
     return judged | {"sanity": sanity_of(judged, task, said)}
 
 

@@ -20,7 +20,9 @@ from typing import Any
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
+from trainless.core.files import write_atomic
 from trainless.core.markup import card
+from trainless.core.opening import folders_in, is_there, without_links
 from trainless.core.progress import Told, seen
 from trainless.core.settings import changed
 from trainless.core.task import Task
@@ -51,7 +53,7 @@ from trainless.rankings import ranking as named_ranking
 from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
 from trainless.report.words import answer_in_words, sanity_in_words, yardstick_rows
-from trainless.runs.folder import MEMBERS, REPORT, SUMMARY, locked
+from trainless.runs.folder import CONFIGURATION, MEMBERS, REPORT, SUMMARY, forgotten_unless_begun, locked
 from trainless.runs.loop import Loop
 from trainless.runs.plots import DesignPlots
 from trainless.searchers.stopping import Budget
@@ -150,8 +152,8 @@ def design(
     task = load(data)
     ladder = look(task, asked)
     with seen(progress) as told:
-        run = DesignRun(Path(out), task, asked, ladder, began, told)
-        with locked(run.folder):
+        run = DesignRun(without_links(out), task, asked, ladder, began, told)
+        with locked(run.folder), forgotten_unless_begun(run.folder, not is_there(run.folder / CONFIGURATION)):
             carry_out(run)
             if report:
                 make_report(run)
@@ -160,10 +162,10 @@ def design(
 
 def carry_out(run: DesignRun) -> None:
     """Plan, search, train, join, judge and sum up; nothing where the run is finished."""
-    fresh = write_settings(run)
-    if (run.folder / SUMMARY).exists():
+    write_settings(run)
+    if is_there(run.folder / SUMMARY):
         return
-    with stored(run, fresh) as run:
+    with stored(run) as run:
         plan = plan_numbers(run)
         winners = search_candidates(run, plan)
         elapsed = _elapsed(run, plan, winners)
@@ -183,7 +185,7 @@ def designed(folder: str | Path, chosen: Space | None = None) -> Designed:
         folder: The run folder.
         chosen: The space, where it is not a registered one.
     """
-    path = Path(folder)
+    path = without_links(folder)
     return Designed(path, load_predictor(path, chosen), read_document(path / SUMMARY))
 
 
@@ -248,7 +250,7 @@ def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callabl
     """Seconds that a run has taken so far; what was recorded before it was resumed counts."""
     recorded = float((plan.pilot or {}).get("seconds", 0.0)) + sum(winner.seconds for winner in winners)
     if plan.begin >= 0:
-        done = [path.parent for path in sorted((run.folder / MEMBERS).glob(f"*/{MEMBER}"))]
+        done = [run.folder / MEMBERS / name for name in folders_in(run.folder / MEMBERS, MEMBER)]
         trained = sum(epoch.seconds for folder in done for epoch in history_of(folder))
         recorded = max(recorded, plan.begin) + trained / trainers(run.settings)
     before = max(0.0, recorded - (clock.monotonic() - run.started))
@@ -330,7 +332,7 @@ def in_turn(first: Mapping[str, Member], second: Mapping[str, Member]) -> dict[s
 
 def make_report(run: DesignRun) -> None:
     """Write ``report.html``, and the few samples that it shows to ``shown.npz``."""
-    if not (run.folder / REPORT).exists():
+    if not is_there(run.folder / REPORT):
         run.progress("reporting", 0, 1, "")
         write_report(run.folder, run.task, run.chosen, seconds=min(SECONDS, 0.03 * (run.settings.seconds or math.inf)))
         run.progress("reporting", 1, 1, "")
@@ -386,9 +388,9 @@ def _train(
         if run.settings.seconds is None or not trained:
             return False
         if elapsed() + SHORTEST * plan.round > OVERTIME * run.settings.seconds:
-            (run.folder / LATE).touch()
+            write_atomic(run.folder / LATE, "")
             run.keep()
-        return (run.folder / LATE).exists()
+        return is_there(run.folder / LATE)
 
     def deadline(name: str) -> float | None:
         """The end of a member's round, or of a round from now on where its own is almost over."""

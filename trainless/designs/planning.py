@@ -15,6 +15,7 @@ import numpy as np
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
+from trainless.core.opening import is_there
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
@@ -135,7 +136,7 @@ def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
     pilot decides, so that two runs may have other numbers; a resumed run keeps its own. So many seconds of the budget
     are spent already.
     """
-    if (run.folder / PLAN).exists():
+    if is_there(run.folder / PLAN):
         return _read(run.folder / PLAN, run.ladder)
     plan = _planned(run) if run.settings.seconds is None else _within(run, run.settings.seconds, spent)
     write_plan(run, plan)

@@ -16,14 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainless.core.errors import InputError
-from trainless.core.files import write_atomic
+from trainless.core.files import read_json, write_atomic
+from trainless.core.opening import folders_in, is_there, read_bytes, status_of
 from trainless.core.progress import Told
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.designs.settings import DesignSettings
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder
-from trainless.runs.folder import CONFIGURATION, PLAN, open_folder, read_configuration, settings_of
+from trainless.runs.folder import CONFIGURATION, MEMBERS, PLAN, open_folder, read_configuration, settings_of
 from trainless.spaces import registry as spaces
 from trainless.spaces.protocol import Space
 from trainless.store import SqlStore, store_at
@@ -58,17 +59,15 @@ class DesignRun:
         return None if self.settings.space in spaces else self.ladder[0]
 
 
-def write_settings(run: DesignRun) -> bool:
-    """Write ``run.json``, or compare it where the run is resumed; say whether it is new."""
-    fresh = not (run.folder / CONFIGURATION).exists()
+def write_settings(run: DesignRun) -> None:
+    """Write ``run.json``, or compare it where the run is resumed."""
     task = {"name": run.task.name, "fingerprint": run.task.fingerprint}
     asked = {"verb": "design", "task": task, **run.settings.described()}
     open_folder(run.folder, asked, {"seconds": run.settings.seconds})
-    return fresh
 
 
 @contextmanager
-def stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
+def stored(run: DesignRun) -> Iterator[DesignRun]:
     """The run with what a store has of it, and with a place there for what comes."""
     if not run.settings.store:
         yield run
@@ -76,12 +75,7 @@ def stored(run: DesignRun, fresh: bool) -> Iterator[DesignRun]:
     with store_at(run.settings.store) as store:
         kept = StoredDesign(store, run.folder)
         with kept.held():
-            try:
-                kept.fetch()
-            except InputError:
-                if fresh:
-                    (run.folder / CONFIGURATION).unlink()
-                raise
+            kept.fetch()
             kept.keep()
             yield replace(run, keep=kept.keep)
             kept.keep()
@@ -105,7 +99,7 @@ class StoredDesign:
         self._there = set(self._runs.files(self._name))
         theirs = self._read(CONFIGURATION)
         if theirs is None:
-            self._runs.put(self._name, CONFIGURATION, (self._folder / CONFIGURATION).read_bytes())
+            self._runs.put(self._name, CONFIGURATION, read_bytes(self._folder / CONFIGURATION))
         elif settings_of(theirs) != settings_of(read_configuration(self._folder)):
             raise InputError(
                 f"{self._shown} has another design called {self._name!r}: a design in a store is called by the last"
@@ -115,19 +109,20 @@ class StoredDesign:
         for name in sorted(self._there, reverse=True):  # weights before what says that they are complete
             found = _MEMBER.fullmatch(name)
             path = member_folder(self._folder, found[1]) / found[2] if found else self._folder / name
-            if (found or name in ONCE) and not path.exists():
+            if (found or name in ONCE) and not is_there(path):
                 write_atomic(path, self._runs.file(self._name, name) or b"")
 
     def keep(self) -> None:
         """Write down what is new: the plan, what is written once, and members that are trained."""
         plan = self._folder / PLAN
-        if plan.exists() and plan.read_bytes() != self._plan:
-            self._plan = plan.read_bytes()
+        if is_there(plan) and (content := read_bytes(plan)) != self._plan:
+            self._plan = content
             self._runs.put(self._name, PLAN, self._plan)
         for name in ONCE:
-            if (self._folder / name).exists():
+            if is_there(self._folder / name):
                 self._put(name, self._folder / name)
-        for about in sorted(self._folder.glob(f"members/*/{MEMBER}")):
+        for name in folders_in(self._folder / MEMBERS, MEMBER):
+            about = self._folder / MEMBERS / name / MEMBER
             place = f"members/{about.parent.name}"
             if f"{place}/{MEMBER}" in self._there or not self._fits(about.with_name(WEIGHTS), place):
                 continue
@@ -136,11 +131,12 @@ class StoredDesign:
 
     def _put(self, name: str, path: Path) -> None:
         if name not in self._there:
-            self._runs.put(self._name, name, path.read_bytes())
+            self._runs.put(self._name, name, read_bytes(path))
             self._there.add(name)
 
     def _fits(self, weights: Path, place: str) -> bool:
-        size = weights.stat().st_size
+        held = status_of(weights)
+        size = held.st_size if held else 0
         if size > MOST:
             self._there.add(f"{place}/{MEMBER}")  # said once
             log.warning(
@@ -153,7 +149,7 @@ class StoredDesign:
         path, theirs = self._folder / PLAN, self._read(PLAN)
         if theirs is None:
             return
-        ours = json.loads(path.read_bytes()) if path.exists() else None
+        ours = read_json(path, "give another folder with --out") if is_there(path) else None
         if ours is not None and ours != theirs and ours.get("settled") and theirs.get("settled"):
             raise InputError(
                 f"the design in {self._folder} and the design {self._name!r} in {self._shown} went on apart from each"

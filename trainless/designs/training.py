@@ -15,6 +15,7 @@ import torch
 
 from trainless.core.arch import Arch
 from trainless.core.errors import Unscorable
+from trainless.core.opening import is_there, make_folder
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.designs.holdout import Holdout, in_own_unit, scale_of, standardised
@@ -155,14 +156,14 @@ def train_members(
             while waiting and (executor is None or len(in_flight) < executor.slots):
                 attempt = waiting.popleft()
                 place = member_folder(folder, attempt.folder)
-                if (place / MEMBER).exists():
+                if is_there(place / MEMBER):
                     settle(attempt, str(read_document(place / MEMBER)["status"]))
-                elif not place.exists() and late():
+                elif not is_there(place) and late():
                     too_late[attempt.name] = TOO_LATE
                 else:
                     work = Training(folder, holdout, settings.device, settings.interval, chosen)
                     executor = executor or _executor(work, settings, len(members), epoch)
-                    place.mkdir(parents=True, exist_ok=True)
+                    make_folder(place)
                     job = Job(replace(attempt, deadline=deadline(attempt.name)))
                     in_flight.add(job.id)
                     executor.submit(job)

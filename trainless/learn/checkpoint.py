@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save
 from torch import Tensor, nn, optim
 
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, number, replacing, strict, unnumber
+from trainless.core.opening import read_bytes
+from trainless.core.text import in_a_sentence, reason
 from trainless.core.types import Json
 
 
@@ -148,18 +149,17 @@ def copied(tensors: Mapping[str, Tensor]) -> Tensors:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Json) -> None:
     """Write tensors with JSON notes in the header; the file is the old one or the new one at every moment."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with replacing(path) as beside:
-        save_file(plain, beside, metadata={"trainless": json.dumps(notes)})
+    with replacing(path) as file:
+        file.write(save(plain, metadata={"trainless": json.dumps(notes)}))
 
 
 def read_tensors(path: Path) -> tuple[Tensors, Json]:
     """Read what ``write_tensors`` wrote."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {})["trainless"])
-            return {name: file.get_tensor(name) for name in file.keys()}, notes  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}): delete it and train again") from error
+    with in_a_sentence(lambda error: f"{path} cannot be read ({reason(error)}): delete it and train again"):
+        content = read_bytes(path, growth=2)
+        end = 8 + int.from_bytes(content[:8], "little")  # the header's length stands before it
+        tensors = load(content)
+        return tensors, json.loads(json.loads(content[8:end])["__metadata__"]["trainless"])
 
 
 def optimiser_tensors(optimiser: optim.Optimizer) -> Tensors:

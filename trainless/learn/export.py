@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import math
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -18,7 +19,8 @@ import numpy.typing as npt
 import torch
 
 from trainless.core.errors import InputError
-from trainless.core.files import replacing, strict, to_json
+from trainless.core.files import strict, to_json, write_atomic
+from trainless.core.opening import without_links
 from trainless.core.task import Task
 from trainless.core.types import Floats, Json
 from trainless.learn.drift import InputStatistics, spread, statistics
@@ -42,7 +44,8 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
     graph = EnsembleGraph(predictor).eval()
     random = np.random.default_rng(seed)
     example = _inputs(predictor, 3, random)
-    with replacing(path) as beside:
+    with tempfile.TemporaryDirectory(prefix="trainless-onnx-") as made:
+        beside = Path(made) / path.name
         with _quiet(), torch.no_grad():
             torch.onnx.export(
                 graph,
@@ -63,6 +66,7 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
         onnx.save(model, str(beside))
         for size in (1, 5):
             check(predictor, beside, _inputs(predictor, size, random))
+        write_atomic(without_links(path), beside.read_bytes())
     return graph.names
 
 

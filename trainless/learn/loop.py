@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from trainless.core.files import to_json
+from trainless.core.opening import is_there
 from trainless.core.seeds import seed_torch, seeded
 from trainless.core.task import Task
 from trainless.learn.batches import (
@@ -93,7 +94,7 @@ def train(
         return fit_head(net, task, recipe, seed=seed, device=place)
     with seeded(seed, place), _deterministic(place):
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
-        if checkpoint is not None and checkpoint.exists():
+        if checkpoint is not None and is_there(checkpoint):
             load_checkpoint(checkpoint, loop.state, loop.identity)
         loop.run(checkpoint, interval, report, deadline)
         return loop.result()

@@ -15,6 +15,7 @@ from torch import nn
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, read_json, strict, to_json, write_json
+from trainless.core.opening import below, is_there, remove
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.core.text import undamaged
@@ -80,9 +81,7 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
 
 def member_folder(folder: Path, name: str) -> Path:
     """The folder of a member; a name that would lead elsewhere is refused."""
-    if not name or not all(sign.isalnum() or sign in "-_" for sign in name):
-        raise InputError(f"{name!r} cannot name a member: expected letters, digits, '-' and '_' alone")
-    return folder / "members" / name
+    return below(folder, "members", name)
 
 
 def read_document(path: Path) -> Json:
@@ -150,7 +149,7 @@ def finish_member(
     deadline: float | None = None,
 ) -> Trained:
     """Have a trained member in its folder: read it, resume from its checkpoint, or train it from the start."""
-    if (folder / MEMBER).exists():
+    if is_there(folder / MEMBER):
         held, trained, about = load_member(folder, chosen)
         if (held, about.fingerprint) != (member, task.fingerprint):
             raise InputError(f"{folder} holds another member or one of other data: choose another folder")
@@ -168,7 +167,7 @@ def finish_member(
         deadline=deadline,
     )
     save_member(folder, member, trained, task, chosen)
-    checkpoint.unlink(missing_ok=True)
+    remove(checkpoint)
     return trained
 
 

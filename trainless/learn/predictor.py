@@ -15,6 +15,7 @@ from torch import nn
 
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
+from trainless.core.opening import without_links
 from trainless.core.target import Target
 from trainless.core.task import Part, PartName, Task, by_record
 from trainless.core.text import undamaged
@@ -392,6 +393,7 @@ def save_predictor(folder: Path, predictor: Predictor, members: list[str]) -> No
 
 def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     """Read an ensemble with everything that it promises; nothing is executed but the spaces' own builders."""
+    folder = without_links(folder)
     data = read_document(folder / ENSEMBLE)
     with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
         nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]

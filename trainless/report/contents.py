@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from trainless.core.arch import Arch, Candidate
 from trainless.core.errors import InputError
-from trainless.core.files import unnumber
+from trainless.core.files import read_arrays, unnumber
+from trainless.core.opening import below, is_there
 from trainless.core.task import Task
 from trainless.core.types import Floats
 from trainless.learn.checkpoint import Epoch
@@ -155,10 +156,7 @@ def contents_of(path: Path, reader: RunReader, chosen: Space | None = None) -> C
 
 def arrays_in(path: Path) -> Arrays:
     """The arrays of a file; none where there is no file."""
-    if not path.exists():
-        return {}
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    return read_arrays(path, "run the same command again in a new folder") if is_there(path) else {}
 
 
 def _of_design(path: Path, reader: DesignReader, chosen: Space | None) -> Contents:
@@ -171,7 +169,7 @@ def _of_design(path: Path, reader: DesignReader, chosen: Space | None) -> Conten
         settings,
         _decisions(next(iter(searches.values()))),
         chosen or space_of(settings, summary["plan"]["space"]),
-        tuple(_record(one, read_document(path / SEARCHES / name / RESULT)) for name, one in searches.items()),
+        tuple(_record(one, read_document(below(path, SEARCHES, name) / RESULT)) for name, one in searches.items()),
         summary,
         arrays_in(path / PREDICTIONS),
         histories,

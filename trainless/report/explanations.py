@@ -11,6 +11,7 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_atomic
+from trainless.core.opening import make_folder, without_links
 from trainless.core.task import Part
 from trainless.core.types import Array, Floats, Index, Json
 from trainless.learn.explain import Explanation, explain
@@ -48,7 +49,8 @@ def write_explanations(
     cards: list[Content] = []
     told: list[Json] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = without_links(folder)
+        make_folder(folder)
         for number, case in enumerate(in_doubt(arrays, MOST).tolist()):
             sample = np.asarray(x[first[case]], np.float64)
             found = explain(predictor, sample, 0 if said.label is None else int(said.label[case]))

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.files import replacing, write_atomic
+from trainless.core.opening import is_there, without_links
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.learn.predictor import load_predictor
@@ -65,19 +66,19 @@ def write_report(
     explained for these ``seconds`` at most. ``chosen`` is the space, where it is not a registered one. Raises
     InputError where there is no run, or not far enough.
     """
-    path = Path(folder)
+    path = without_links(folder)
     reader = reader_at(path, keep=True)
     if reader.kind == "design":
-        if not (path / SUMMARY).exists():
+        if not is_there(path / SUMMARY):
             raise InputError(f"{path} is not finished: run the same trainless design again, then make the report")
-        if task is not None and not (path / SHOWN).exists():
+        if task is not None and not is_there(path / SHOWN):
             said = arrays_in(path / PREDICTIONS)
             cases = in_doubt(said, CASES) if said else np.zeros(0, np.int64)
             shown = shown_of(task, cases)
             if len(cases):
                 shown |= explained(load_predictor(path, chosen), task, cases, said.get("label"), seconds)
-            with replacing(path / SHOWN) as beside:
-                np.savez(beside, **shown)  # type: ignore[arg-type]
+            with replacing(path / SHOWN) as file:
+                np.savez(file, **shown)  # type: ignore[arg-type]
     with undamaged(path, "run the same command again in a new folder"):
         text = render(contents_of(path, reader, chosen))
     write_atomic(path / REPORT, text)

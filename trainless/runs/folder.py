@@ -3,7 +3,7 @@
 ``run.json`` is written when a run starts and compared when the same command comes again; only budgets may differ, so a
 run can be extended. A folder is locked before anything is written there. Files are replaced in one go or appended to
 line by line; nothing outside the folder is written. Folders are not trusted: no link is followed, and only plain files
-are opened.
+are opened (:mod:`trainless.core.opening`).
 
 A run may live in a store as well (:class:`Shared`), so that any machine sees it live and can resume it. The store has
 the configuration, every line of the trajectory, the leaderboard and how the last session ended; the folder is a copy of
@@ -17,15 +17,15 @@ import fcntl
 import json
 import os
 import platform
-import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import read_json, write_atomic, write_json
+from trainless.core.opening import is_plain, is_there, make_folder, open_file, read_text, remove, status_of
 from trainless.core.text import one_line, undamaged
 from trainless.core.types import Json
 from trainless.store import SqlStore
@@ -34,9 +34,12 @@ FORMAT = 1
 CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
 ENDING, LOCK = "ending.json", "lock"
 FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)  # of a search
-SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"  # of a sweep
+SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"  # of a sweep, beside its journals
 PLAN, SUMMARY, PREDICTIONS, RESULT = "plan.json", "summary.json", "predictions.npz", "result.json"  # of a design
 SEARCHES, MEMBERS, REPORT, SHOWN = "searches", "members", "report.html", "shown.npz"
+BESIDE = tuple(f"{STORE}-{what}" for what in ("wal", "shm", "journal"))  # what SQLite keeps beside a database
+DESIGNED = (PLAN, SUMMARY, PREDICTIONS, RESULT, SEARCHES, MEMBERS, REPORT, SHOWN)
+OURS = (*FILES, *BESIDE, SETTINGS, SESSIONS, MERGED, *DESIGNED)  # what may be no link
 OWN = ("budget", "environment")  # what may differ between the places where a run goes on
 _LOCKS = Path("/proc/locks")
 Word = Literal["finished", "budget", "interrupted", "failed"]
@@ -79,58 +82,37 @@ def read_ending(text: str) -> Ending | None:
     return None if word is None else Ending(word, str(found.get("reason", ""))[:400])
 
 
-def is_plain(path: Path) -> bool:
-    """Whether this is a file of its own: no link, no pipe, no device."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def read_bytes(path: Path, start: int = 0, most: int = -1) -> bytes:
-    """Read a plain file from a place on; a link that was put there in the meantime is not followed."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise InputError(f"{path} is no plain file: give another folder")
-        file.seek(start)
-        return file.read(most)
-
-
-def changed_at(path: Path) -> float:
-    """When a plain file was written last, in seconds since 1970; 0 where there is none."""
-    return path.lstat().st_mtime if is_plain(path) else 0.0
-
-
-def folders_in(folder: Path, file: str = "") -> list[str]:
-    """Names of the folders in a folder, those that hold a plain file of a name; links are left alone."""
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-    return [name for name in found if not file or is_plain(folder / name / file)]
-
-
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a folder, which is made where there is none, to this process; the lock goes with the process."""
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Keep a folder, which is made where there is none, to this process; the lock goes with the process.
+
+    A folder that was made here is removed where a mistake ends the run before anything was written. ``shared`` is one
+    that may hold other things too.
+    """
+    fresh = not is_there(folder)
     try:
-        _require_own(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except FileExistsError:
+        _require_own(folder, shared=shared)
+        make_folder(folder)
+        file = open_file(folder / LOCK, "lock")
+    except (FileExistsError, NotADirectoryError):
         raise InputError(f"{folder} is a file; expected a folder for the run: give another --out") from None
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}): give another folder with --out") from error
-    with os.fdopen(file, "rb", buffering=0):
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", "") or error
+        raise InputError(f"{str(folder)[:200]} cannot be made ({said}): give another folder with --out") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
-        yield
+        if (about := status_of(folder / LOCK)) is None or about.st_ino != os.fstat(file.fileno()).st_ino:
+            raise InputError(f"another process has just given up {folder}: give the same command again")
+        try:
+            yield
+        except TrainlessError:
+            if fresh and os.listdir(folder) == [LOCK]:
+                remove(folder / LOCK)
+                folder.rmdir()
+            raise
 
 
 def is_held(folder: Path) -> bool:
@@ -139,17 +121,16 @@ def is_held(folder: Path) -> bool:
     Linux lists all locks, by device and inode. Elsewhere, and where a file system goes by another device there, the
     lock is tried for a moment, shared, which a run that begins in that very moment would take for another process.
     """
-    path = folder / LOCK
-    if not is_plain(path):
+    about = status_of(folder / LOCK)
+    if about is None:
         return False
-    about = path.lstat()
     if _LOCKS.exists():
         places = [place for line in _LOCKS.read_text().splitlines() for place in line.split() if place.count(":") == 2]
         if f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}" in places:
             return True
         if not any(place.endswith(f":{about.st_ino}") for place in places):
             return False
-    with closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")) as file:
+    with open_file(folder / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -157,12 +138,15 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def _require_own(folder: Path) -> None:
+def _require_own(folder: Path, *, shared: bool) -> None:
     """Refuse a folder of something else, and one whose files are links, through which others would be written."""
-    for name in FILES:
-        if (folder / name).is_symlink():
-            raise InputError(f"{folder / name} is a link, not a file of a run: remove it or give another --out")
-    if not (folder / CONFIGURATION).exists() and folder.is_dir():
+    for name in OURS:
+        path = folder / name
+        if path.is_symlink():
+            raise InputError(f"{path} is a link, not a file of a run: remove it or give another --out")
+        if name in FILES and (about := status_of(path)) is not None and about.st_nlink > 1:
+            raise InputError(f"{path} has a second name elsewhere (a hard link): copy the folder or give another --out")
+    if not shared and not is_there(folder / CONFIGURATION) and folder.is_dir():
         strange = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith((*FILES, ".")))
         if strange:
             raise InputError(f"{folder} holds {strange[0]!r} and no run: give an empty or new folder with --out")
@@ -173,7 +157,7 @@ def open_folder(path: Path, asked: Json, budget: Json) -> Json:
 
     A value of None in what is asked takes what the run that is there has; budgets replace those that are there.
     """
-    present = read_configuration(path) if (path / CONFIGURATION).exists() else None
+    present = read_configuration(path) if is_there(path / CONFIGURATION) else None
     settings, held = dict(asked), present or asked
     there, wanted = (each.get("verb", "search") for each in (held, asked))
     if there != wanted:
@@ -239,9 +223,9 @@ def forgotten_unless_begun(folder: Path, fresh: bool) -> Iterator[None]:
     try:
         yield
     except TrainlessError:
-        trajectory = folder / TRAJECTORY
-        if fresh and not (trajectory.exists() and trajectory.stat().st_size > 0):
-            (folder / CONFIGURATION).unlink(missing_ok=True)
+        steps = status_of(folder / TRAJECTORY)
+        if fresh and not (steps and steps.st_size) and not is_there(folder / PLAN):
+            remove(folder / CONFIGURATION)
         raise
 
 
@@ -262,7 +246,7 @@ class Shared:
         if entry is None:
             return
         file = self._path / CONFIGURATION
-        if not file.exists():
+        if not is_there(file):
             write_atomic(file, entry.configuration)
         elif settings_of(read_configuration(self._path)) != settings_of(self._read(entry.configuration)):
             raise InputError(
@@ -275,7 +259,7 @@ class Shared:
         try:
             yield
         except InputError as error:
-            if not fresh or not (self._path / CONFIGURATION).exists():
+            if not fresh or not is_there(self._path / CONFIGURATION):
                 raise
             raise InputError(
                 f"{self._shown} has another run called {self._name!r} ({error}). A run in a store is called by the last"
@@ -284,9 +268,9 @@ class Shared:
 
     def settle(self) -> None:
         """Write the configuration down, and bring the trajectories of store and folder to the longer of both."""
-        self._runs.save(self._name, (self._path / CONFIGURATION).read_text())
+        self._runs.save(self._name, read_text(self._path / CONFIGURATION))
         file = self._path / TRAJECTORY
-        text = file.read_text() if file.exists() else ""
+        text = read_text(file) if is_there(file) else ""
         here, there = text[: text.rfind("\n") + 1].splitlines(), list(self._runs.lines(self._name))
         both = min(len(here), len(there))
         if here[:both] != there[:both]:
@@ -307,7 +291,7 @@ class Shared:
             raise InputError(f"{self._shown} has no run called {self._name!r}: trainless store list names its runs")
         self.fetch()
         write_atomic(self._path / TRAJECTORY, "".join(f"{line}\n" for line in self._runs.lines(self._name)))
-        (self._path / ENDING).unlink(missing_ok=True)
+        remove(self._path / ENDING)
         if entry.ending:
             write_atomic(self._path / ENDING, entry.ending)
 

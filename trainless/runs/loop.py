@@ -31,6 +31,8 @@ from trainless.scoring.measures import Outcome
 from trainless.searchers.searcher import Searcher, Told
 from trainless.searchers.stopping import Budget, Spent
 
+LOOK = 0.5  # seconds between two looks at what is in flight
+
 End: TypeAlias = Literal["finished", "budget"]
 Twin: TypeAlias = Callable[[Candidate], Candidate]
 Scorer: TypeAlias = Executor[Proposal, Outcome]
@@ -134,8 +136,16 @@ class Loop:
 class _Desk:
     """Hands proposals to an executor and keeps what comes back."""
 
-    def __init__(self, loop: Loop, executor: Scorer, stopping: Callable[[], bool], watch: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        executor: Scorer,
+        stopping: Callable[[], bool],
+        watch: Callable[[], None],
+        stuck: Callable[[], bool],
+    ) -> None:
         self._loop, self._executor, self._stopping, self._watch = loop, executor, stopping, watch
+        self._stuck = stuck
         self._flying: set[Proposal] = set()
 
     def outcomes(self, group: Sequence[Proposal], all_wanted: Sequence[Proposal]) -> list[Outcome]:
@@ -162,6 +172,9 @@ class _Desk:
                 self._executor.submit(Job(proposal))
 
     def _receive(self) -> None:
+        while not self._executor.poll(LOOK):
+            if self._stuck():
+                raise KeyboardInterrupt
         job, outcome = self._executor.next()
         self._flying.remove(job.payload)
         self._loop.known[job.payload] = outcome
@@ -176,12 +189,13 @@ def drive(
     write: Callable[[Step], None],
     stopping: Callable[[], bool] = lambda: False,
     watch: Callable[[], None] = lambda: None,
+    stuck: Callable[[], bool] = lambda: False,
 ) -> End:
     """Go on until the searcher has finished or the budget, which includes what was used before, is used up.
 
     Every step is written after the searcher was told, and ``watch`` is called when anything has been measured. Once
     ``stopping`` is true, what is in flight is finished and kept, and KeyboardInterrupt is raised; the unfinished batch
-    is not told, so that a resumed run tells it whole.
+    is not told, so that a resumed run tells it whole. What is in flight is not waited for where it is ``stuck``.
     """
     before, start = loop.spent.seconds, time.monotonic()
 
@@ -191,7 +205,7 @@ def drive(
     def late() -> bool:
         return budget.seconds is not None and seconds() >= budget.seconds
 
-    desk = _Desk(loop, executor, lambda: stopping() or late(), watch)
+    desk = _Desk(loop, executor, lambda: stopping() or late(), watch, lambda: stopping() and stuck())
     last: int | None = None  # how many more are told after a stop: what was waiting then, as far as it is known
     while not budget.exhausted(loop.spent) and not late():
         if stopping():

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.markup import MOST_ROWS, Content, failed_cell, rounded
+from trainless.core.opening import is_there
 from trainless.core.plots import BLUE, COLOURS, GREY, MARKERS, VERMILION, axes_for, clipped, dot_plot, scatter_plot
 from trainless.core.ranks import order
 from trainless.core.text import counted
@@ -199,7 +200,7 @@ class DesignPlots:
         return ax
 
     def _summary(self) -> Json:
-        if not (self.folder / SUMMARY).exists():
+        if not is_there(self.folder / SUMMARY):
             raise InputError(f"the design in {self.folder} is not finished yet: the same command resumes it")
         return read_document(self.folder / SUMMARY)
 

@@ -9,7 +9,7 @@ import ast
 import re
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,11 +17,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.files import read_json
 from trainless.core.markup import card
+from trainless.core.opening import is_plain, without_links
 from trainless.core.progress import Pace, clock
 from trainless.core.text import printable
 from trainless.core.types import Floats, Json
-from trainless.runs.folder import CONFIGURATION, SETTINGS, is_plain
+from trainless.runs.folder import CONFIGURATION, LOCK, MERGED, SESSIONS, SETTINGS
 from trainless.runs.plots import RunPlots, lacking, table_rows
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as find_space
@@ -261,17 +263,37 @@ def is_sweep(folder: Path) -> bool:
     return is_plain(folder / SETTINGS) and not is_plain(folder / CONFIGURATION)
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a search, a design or a sweep."""
-    return is_plain(folder / CONFIGURATION) or is_sweep(folder)
+def is_run(files: Collection[str]) -> bool:
+    """Whether a folder that holds these files is that of a search, a design or a sweep.
+
+    Other programs call files ``settings.json``, too; a sweep has its lock, sessions, scores or journals beside it.
+
+    Example:
+        >>> is_run({"run.json"}), is_run({"settings.json", "scores.npz"}), is_run({"settings.json", "extensions.json"})
+        (True, True, False)
+    """
+    beside = {LOCK, SESSIONS, MERGED}.intersection(files) or any(name.startswith("journal-") for name in files)
+    return CONFIGURATION in files or (SETTINGS in files and bool(beside))
 
 
-def reader_at(folder: Path, *, keep: bool = False) -> RunReader:
-    """A reader of a folder of ``search``, ``bench sweep`` or ``design``; to ``keep`` keeps every step of a search."""
+def settings_in(folder: Path) -> Json:
+    """What was asked for of a run, by its configuration alone; with ``verb``, the kind of run that it is."""
+    name = CONFIGURATION if is_plain(folder / CONFIGURATION) else SETTINGS
+    found = read_json(folder / name)
+    design = found.get("verb") == "design"
+    return {**found, "verb": "sweep" if name == SETTINGS else "design" if design else "search"}
+
+
+def reader_at(place: str | Path, *, keep: bool = False) -> RunReader:
+    """A reader of a folder of ``search``, ``bench sweep`` or ``design``; to ``keep`` keeps every step of a search.
+
+    The folder itself may be reached through links of the user's own, and nothing in it.
+    """
     from trainless.runs.reader_design import DesignReader
     from trainless.runs.reader_search import FolderSource, SearchReader
     from trainless.runs.reader_sweep import SweepReader
 
+    folder = without_links(place)
     if is_sweep(folder):
         return SweepReader(folder)
     source = FolderSource(folder)

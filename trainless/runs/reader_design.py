@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trainless.core.opening import below, changed_at, folders_in, is_plain
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.members import MEMBER, read_document
@@ -19,10 +20,7 @@ from trainless.runs.folder import (
     RESULT,
     SEARCHES,
     SUMMARY,
-    changed_at,
-    folders_in,
     is_held,
-    is_plain,
     read_configuration,
 )
 from trainless.runs.plots import DesignPlots
@@ -129,7 +127,7 @@ class DesignReader(RunReader, DesignPlots):
         ]
 
     def _share(self, name: str, evaluations: int | None) -> float:
-        if is_plain(self.folder / SEARCHES / name / RESULT):
+        if is_plain(below(self.folder, SEARCHES, name) / RESULT):
             return 1.0
         reader = self.searches.get(name)
         done = reader.progress().done if reader else 0

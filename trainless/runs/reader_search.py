@@ -16,6 +16,7 @@ import numpy as np
 
 from trainless.core.arch import Arch, is_region
 from trainless.core.errors import InputError, TrainlessError
+from trainless.core.opening import changed_at, is_plain, read_bytes, whole_lines
 from trainless.core.progress import time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Floats, Json
@@ -27,10 +28,7 @@ from trainless.runs.folder import (
     RESULT,
     TRAJECTORY,
     Ending,
-    changed_at,
     is_held,
-    is_plain,
-    read_bytes,
     read_configuration,
     read_ending,
 )
@@ -106,10 +104,10 @@ class FolderSource:
         portion = read_bytes(self._file, self._offset, PORTION)
         if len(portion) == PORTION and b"\n" not in portion:
             portion = read_bytes(self._file, self._offset)  # one line that is longer than all that
-        whole = portion[: portion.rfind(b"\n") + 1]
+        whole = whole_lines(portion)
         self._offset += len(whole)
         self._tail = whole[-TAIL:] or self._tail
-        return anew, whole.decode("utf-8", "replace").split("\n")[:-1], len(portion) == PORTION
+        return anew, whole.decode("utf-8", "replace").split("\n")[:-1], len(portion) == PORTION and bool(whole)
 
     def rewind(self) -> None:
         self._offset = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Callable
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.opening import changed_at, is_plain, read_bytes, read_text, whole_lines
 from trainless.core.processes import began_at, exists
 from trainless.core.progress import time_left
 from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.proxies.proxy import registry as proxies
-from trainless.runs.folder import MERGED, SESSIONS, SETTINGS, changed_at, is_plain, read_bytes
+from trainless.runs.folder import MERGED, SESSIONS, SETTINGS
 from trainless.runs.reader import (
     OK,
     Best,
@@ -32,13 +32,12 @@ from trainless.runs.reader import (
     space_of,
     table_of,
 )
-from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, read_scores
+from trainless.runs.score_file import ABSENT, COLUMNS, ScoreFile, journals_in, read_scores
 
 PORTION = 1 << 24
 FRESH = 30.0  # seconds in which a sweep that writes nothing is still taken to be at work
 SLACK = 2.0  # seconds by which the clocks of processes and of files may differ
 _WRITER = re.compile(r"journal-w(\d+)-\d+\.csv")
-_JOURNAL = re.compile(r"journal-[\w.-]+\.csv")
 _REMEDY = "delete it, and what it held is scored again"
 _EXPECTED: dict[type[Any], str] = {dict: "settings by their names", list: "sessions, each with its figures"}
 
@@ -81,15 +80,14 @@ class SweepReader(RunReader):
         return more
 
     def _journals(self) -> list[Path]:
-        names = sorted(name for name in os.listdir(self._folder) if _JOURNAL.fullmatch(name))
-        return [self._folder / name for name in names if is_plain(self._folder / name)]
+        return journals_in(self._folder)
 
     def _read(self, name: str, kind: type[Any]) -> Any:
         path = self._folder / name
         if not is_plain(path):
             raise InputError(f"{self._folder} is no sweep: it has no {name}")
         with undamaged(path, "give another folder"):
-            found = json.loads(read_bytes(path))
+            found = json.loads(read_text(path))
             if not isinstance(found, kind) or (kind is list and not all(isinstance(each, dict) for each in found)):
                 raise TypeError(f"expected {_EXPECTED[kind]}")
             return found
@@ -107,7 +105,7 @@ class SweepReader(RunReader):
         """Read the whole rows that a journal has gained; whether there are more."""
         start = self._offsets.get(path.name, 0)
         portion = read_bytes(path, start, PORTION)
-        whole = portion[: portion.rfind(b"\n") + 1]
+        whole = whole_lines(portion)
         self._offsets[path.name] = start + len(whole)
         with undamaged(path, _REMEDY):
             for row in csv.reader(whole.decode("utf-8", "replace").splitlines()):

@@ -7,19 +7,19 @@ import io
 import json
 import math
 import os
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trainless.core.errors import InputError, UnknownName
-from trainless.core.files import replacing
+from trainless.core.files import arrays_of, replacing
+from trainless.core.opening import GROWTH, files_in, is_there, open_file, read_bytes, whole_lines
 from trainless.core.scores import MACHINE, Record
-from trainless.core.text import undamaged
+from trainless.core.text import in_a_sentence, reason, undamaged
 from trainless.core.types import AnyFloats, Floats
 from trainless.runs.folder import MERGED
 
@@ -85,9 +85,9 @@ class ScoreFile:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write one compressed npz of plain arrays, complete or not at all."""
-        with replacing(Path(path)) as beside:
+        with replacing(Path(path)) as file:
             np.savez_compressed(
-                beside,
+                file,
                 archs=np.array(self.archs, np.str_),
                 proxies=np.array(self.proxies, np.str_),
                 seeds=np.array(self.seeds, np.int64),
@@ -119,9 +119,12 @@ def _narrowed(values: AnyFloats) -> AnyFloats:
 
 def read_scores(path: str | os.PathLike[str]) -> ScoreFile:
     """Read what ``ScoreFile.write`` wrote; nothing but plain arrays is ever loaded."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
+    if not is_there(Path(path)):
+        raise InputError(f"there is no file {path}: expected the scores.npz of a sweep")
+    remedy = "expected the scores.npz of a sweep"
+    words = f"{path} is not a file of scores"
+    with in_a_sentence(lambda error: f"{words} ({reason(error)}): {remedy}"), open_file(Path(path)) as file:
+        found = arrays_of(file, str(path), remedy)
         return ScoreFile(
             tuple(found["archs"].tolist()),
             tuple(found["proxies"].tolist()),
@@ -133,10 +136,11 @@ def read_scores(path: str | os.PathLike[str]) -> ScoreFile:
             json.loads(str(found["settings"])),
             json.loads(str(found["environment"])),
         )
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}: expected the scores.npz of a sweep") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a file of scores ({error}): expected the scores.npz of a sweep") from None
+
+
+def journals_in(folder: Path) -> list[Path]:
+    """The journals of a folder, in order."""
+    return [folder / name for name in files_in(folder) if name.startswith("journal-") and name.endswith(".csv")]
 
 
 class Journal:
@@ -144,9 +148,9 @@ class Journal:
 
     def __init__(self, folder: Path, writer: str) -> None:
         number = 0
-        while (path := folder / f"journal-{writer}-{number}.csv").exists():
+        while is_there(path := folder / f"journal-{writer}-{number}.csv"):
             number += 1
-        self._file: TextIO = path.open("x", newline="", encoding="utf-8")
+        self._file = io.TextIOWrapper(open_file(path, "create"), newline="", encoding="utf-8")
         self._rows = csv.writer(self._file)
         self._rows.writerow(COLUMNS)
 
@@ -213,11 +217,10 @@ def read_known(folder: str | os.PathLike[str]) -> KnownScores:
     A last line that was cut short is left out.
     """
     merged = Path(folder) / MERGED
-    known = known_from(read_scores(merged)) if merged.exists() else KnownScores()
-    for path in sorted(Path(folder).glob("journal-*.csv")):
+    known = known_from(read_scores(merged)) if is_there(merged) else KnownScores()
+    for path in journals_in(Path(folder)):
         with undamaged(path, "delete it, and what it held is scored again"):
-            text = path.read_text(encoding="utf-8")
-            whole = text[: text.rfind("\n") + 1]
+            whole = whole_lines(read_bytes(path, growth=GROWTH)).decode("utf-8")
             for row in csv.reader(whole.splitlines()[1:]):
                 if len(row) == len(COLUMNS):
                     arch, proxy, seed, value, status, ms = row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
@@ -15,6 +14,7 @@ from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
 from trainless.core.markup import card
+from trainless.core.opening import is_plain, is_there, remove, without_links
 from trainless.core.processes import one_interrupt
 from trainless.core.progress import Bars, clock, on_a_terminal, tell_interrupted
 from trainless.core.settings import changed
@@ -24,6 +24,7 @@ from trainless.execution.executor import Job, executor_for
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.runs.folder import (
+    BESIDE,
     CONFIGURATION,
     ENDING,
     LEADERBOARD,
@@ -48,7 +49,7 @@ from trainless.scoring.costs import amount
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Budget, Spent
 from trainless.spaces.protocol import Space
-from trainless.store import SqliteStore, StoreError, merge, store_at
+from trainless.store import SqliteStore, StoreError, copy_database, is_away, merge, store_at
 
 AHEAD = 4  # single proposals under way per worker
 
@@ -170,14 +171,14 @@ def search(
             title = f"{setup.searcher_name} on {setup.task.name}"
             callbacks = on_bars(stack.enter_context(Bars()), title, setup.space)
         callbacks = callbacks or SearchCallbacks()
-        path = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        path = without_links(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
         store = stack.enter_context(store_at(asked.store)) if asked.store else None
         shared = None
         if store is not None and (out is not None or asked.name):
             shared = Shared(store, asked.name or path.resolve().name, path)
             stack.enter_context(shared.held())
         stack.enter_context(locked(path))
-        fresh = not (path / CONFIGURATION).exists()
+        fresh = not is_there(path / CONFIGURATION)
         stack.enter_context(forgotten_unless_begun(path, fresh))
         if shared:
             shared.fetch()
@@ -185,7 +186,7 @@ def search(
         ahead = asked.ahead
         if asked.fork:
             setup, ahead = _forked(setup, path)
-        elif ahead is None and not (path / CONFIGURATION).exists():
+        elif ahead is None and not is_there(path / CONFIGURATION):
             ahead = 1 if asked.workers == 1 else AHEAD * asked.workers
         with shared.refusing(fresh) if shared else nullcontext():
             described = {**setup.described(), "ahead": ahead, "parent": setup.parent}
@@ -202,19 +203,20 @@ def search(
         def publish(ending: Ending, to: Shared | None, also: Sequence[Proposal] = ()) -> list[Place]:
             """Write the leaderboard and how this session ended, here and in the store."""
             places = leaderboard(loop, setup.space, measure.higher_is_better, costs, also)
-            if to:
-                to.publish(to_csv(places), ending)
             write_atomic(path / LEADERBOARD, to_csv(places))
             write_atomic(path / ENDING, ending.to_json() + "\n")
+            if to:
+                to.publish(to_csv(places), ending)
             return places
 
         stopping = stack.enter_context(one_interrupt(callbacks.interrupted))
         executor = executor_for(measure, execution)
-        (path / ENDING).unlink(missing_ok=True)
+        remove(path / ENDING)
         try:
             with Writer(path / TRAJECTORY, loop, *([shared.write] if shared else [])) as writer:
                 watch = partial(callbacks.measured, loop, budget)
-                end = drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=watch)
+                stuck = partial(is_away, store.url)
+                end = drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=watch, stuck=stuck)
             final = _final(loop, executor)
             executor.close()
         except BaseException as error:
@@ -285,12 +287,12 @@ def _final(loop: Loop, executor: Scorer) -> list[Proposal]:
 
 def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     """The setup of a child and its ``ahead``; into a new folder the parent's steps and scores are copied."""
-    asked, source = setup.settings, Path(setup.settings.fork)
+    asked, source = setup.settings, without_links(setup.settings.fork)
     configuration = read_configuration(source)
     if source.resolve() == path.resolve():
         raise InputError(f"{path} is the run to fork itself: give another folder with --out")
     child, ahead = setup.child_of(configuration), int(configuration["ahead"])
-    if (path / CONFIGURATION).exists():
+    if is_there(path / CONFIGURATION):
         return child, ahead
     for name, value in {**child.described(), "seed": configuration["seed"]}.items():
         if name in configuration and configuration[name] != value:
@@ -301,11 +303,11 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     lines = read(source / TRAJECTORY)
     if not lines:
         raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
-    if not asked.store and (source / STORE).exists():  # also while the parent is running
-        with closing(sqlite3.connect(source / STORE)) as old, closing(sqlite3.connect(path / STORE)) as new:
-            old.backup(new)
+    has_store = is_plain(source / STORE) and not any((source / name).is_symlink() for name in BESIDE)
+    if not asked.store and has_store:  # also while the parent is running
+        copy_database(source / STORE, path / STORE)
     with store_at(asked.store or path / STORE) as store, closing(child.measure_at(store.url)) as measure:
-        if asked.store and (source / STORE).exists():
+        if asked.store and has_store:
             with SqliteStore(source / STORE) as parents:
                 merge(parents, store)
         loop, _ = child.loop(measure, store, ahead)

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import torch
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import strict, write_atomic
+from trainless.core.opening import is_there, read_text, without_links
 from trainless.core.processes import one_interrupt
 from trainless.core.settings import parse_settings
 from trainless.core.task import Task
@@ -36,7 +38,7 @@ from trainless.core.units import seconds_of
 from trainless.execution.executor import Executor, Job, pool_for
 from trainless.execution.fork_server import prepare
 from trainless.proxies.proxy import Proxy, registry
-from trainless.runs.folder import MERGED, SESSIONS, SETTINGS
+from trainless.runs.folder import MERGED, SESSIONS, SETTINGS, locked
 from trainless.runs.score_file import Journal, KnownScores, ProxySeed, ScoreFile, read_known, read_scores
 from trainless.runs.settings import SweepSettings
 from trainless.runs.sweep_work import Lacking, SweepWork, failed_records
@@ -44,7 +46,7 @@ from trainless.scoring.request import data_for, init_named, select, setting_for
 from trainless.spaces import open_space
 from trainless.spaces.moves import enumerate_archs, sample, size
 from trainless.spaces.protocol import Space, key
-from trainless.store import Key, Result, Store
+from trainless.store import Key, Result, Store, is_away
 from trainless.tasks import task as open_task
 
 LARGEST = 10_000_000
@@ -82,33 +84,35 @@ def sweep(
     space, task = open_space(settings.space, settings.space_args), open_task(settings.task)
     proxies = select(settings.proxies)
     space.check(task)
-    folder = Path(settings.out)
-    about = _described(folder, _identity(settings, space, task), proxies)
-    archs = [space.format(arch) for arch in open_archs(settings.archs, space)]
-    asked = {name: value for name, value in strict(settings).items() if name not in ("out", "store", "address")}
-    _write(folder / SETTINGS, {**about, "networks": len(archs), "asked": asked})  # how many, for those who watch
-    wanted = [(proxy.name, seed) for proxy in proxies for seed in settings.seed_numbers]
-    known = read_known(folder)
-    sessions = _sessions(folder)
-    shuffle = int.from_bytes(os.urandom(4)) if settings.shared else 0  # who shares a store begins where others do not
-    order = np.random.default_rng(shuffle).permutation(len(archs))
-    todo = [(archs[place], lacking) for place in order if (lacking := known.missing(archs[place], wanted))]
+    folder = without_links(settings.out)
+    settings = dataclasses.replace(settings, out=str(folder))
+    with locked(folder, shared=True):
+        about = _described(folder, _identity(settings, space, task), proxies)
+        archs = [space.format(arch) for arch in open_archs(settings.archs, space)]
+        asked = {name: value for name, value in strict(settings).items() if name not in ("out", "store", "address")}
+        _write(folder / SETTINGS, {**about, "networks": len(archs), "asked": asked})  # how many, for those who watch
+        wanted = [(proxy.name, seed) for proxy in proxies for seed in settings.seed_numbers]
+        known = read_known(folder)
+        sessions = _sessions(folder)
+        shuffle = int.from_bytes(os.urandom(4)) if settings.shared else 0  # with a store, where others do not begin
+        order = np.random.default_rng(shuffle).permutation(len(archs))
+        todo = [(archs[place], lacking) for place in order if (lacking := known.missing(archs[place], wanted))]
 
-    def tell(done: int, rate: float) -> None:
-        report(SweepProgress(len(archs) - len(todo) + done, len(archs), time.monotonic() - started, rate))
+        def tell(done: int, rate: float) -> None:
+            report(SweepProgress(len(archs) - len(todo) + done, len(archs), time.monotonic() - started, rate))
 
-    with one_interrupt(notice) as stopping:
-        deadline = math.inf if limit is None else started + limit
-        sessions = [*sessions, _session(settings, todo, deadline, tell, tick, stopping)]
-        _write(folder / SESSIONS, sessions)
-        common = {**_identity(settings, space, task), "archs": settings.archs}
-        file = _merged(read_known(folder), archs, wanted)
-        file = dataclasses.replace(file, settings=common, environment={"runs": sessions})
-        file = _with_proxies(file, settings, task)
-        file.write(folder / MERGED)
-        if stopping():
-            raise KeyboardInterrupt
-    return file
+        with one_interrupt(notice) as stopping:
+            deadline = math.inf if limit is None else started + limit
+            sessions = [*sessions, _session(settings, todo, deadline, tell, tick, stopping)]
+            _write(folder / SESSIONS, sessions)
+            common = {**_identity(settings, space, task), "archs": settings.archs}
+            file = _merged(read_known(folder), archs, wanted)
+            file = dataclasses.replace(file, settings=common, environment={"runs": sessions})
+            file = _with_proxies(file, settings, task)
+            file.write(folder / MERGED)
+            if stopping():
+                raise KeyboardInterrupt
+        return file
 
 
 def open_archs(text: str, space: Space) -> list[Arch]:
@@ -163,7 +167,8 @@ def _session(
         executor = pool_for(SweepWork(settings), execution)
         shared = executor.shared
         try:
-            for finished in _finished(executor, todo, deadline, min(1.0, tick), stopping):
+            stuck = partial(is_away, settings.shared)
+            for finished in _finished(executor, todo, deadline, min(1.0, tick), stopping, stuck):
                 if finished is not None:
                     done, began = done + 1, began or time.monotonic()
                     _blame(settings, *finished)
@@ -194,6 +199,7 @@ def _finished(
     deadline: float,
     patience: float,
     stopping: Callable[[], bool],
+    stuck: Callable[[], bool],
 ) -> Iterator[tuple[Lacking, str] | None]:
     """Jobs and their results as they come; None whenever none came for a while."""
     queue, flying = iter(todo), 0
@@ -210,6 +216,8 @@ def _finished(
             job, reason = executor.next()
             flying -= 1
             yield job.payload, reason
+        elif stopping() and stuck():
+            raise KeyboardInterrupt
         else:
             yield None
 
@@ -237,10 +245,10 @@ def _identity(settings: SweepSettings, space: Space, task: Task) -> Json:
 def _described(folder: Path, identity: Json, proxies: Sequence[Proxy]) -> Json:
     """What ``settings.json`` is to say: what all scores have in common, and the versions of their proxies."""
     path, merged = folder / SETTINGS, folder / MERGED
-    if path.exists():
+    if is_there(path):
         held = _read(path, dict)
     else:
-        stored = read_scores(merged).settings if merged.exists() else identity
+        stored = read_scores(merged).settings if is_there(merged) else identity
         held = {name: stored.get(name) for name in identity}
     for name, value in identity.items():
         if held.get(name) != value:
@@ -258,15 +266,15 @@ def _described(folder: Path, identity: Json, proxies: Sequence[Proxy]) -> Json:
 
 def _sessions(folder: Path) -> list[Json]:
     path, merged = folder / SESSIONS, folder / MERGED
-    if path.exists():
+    if is_there(path):
         found: list[Json] = _read(path, list)
         return found
-    return list(read_scores(merged).environment.get("runs", [])) if merged.exists() else []
+    return list(read_scores(merged).environment.get("runs", [])) if is_there(merged) else []
 
 
 def _read(path: Path, kind: type[Any]) -> Any:
     with undamaged(path, "delete it, or choose another folder"):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path))
         if not isinstance(found, kind):
             raise TypeError(f"expected a {kind.__name__}")
         return found

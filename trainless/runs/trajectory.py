@@ -15,6 +15,8 @@ from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.core.files import numbers, unnumbers
+from trainless.core.opening import GROWTH, is_there, open_file, read_bytes, whole_lines
+from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.runs.loop import Loop, Step, plain, proposal_of
 from trainless.scoring.measures import Outcome
@@ -40,7 +42,7 @@ class Writer:
     def __init__(self, path: Path, loop: Loop, send: Callable[[str], None] = lambda text: None) -> None:
         self._loop, self._send = loop, send
         self._since = self._size = 0
-        self._file = path.open("a")
+        self._file = open_file(path, "append")
 
     def __enter__(self) -> Writer:
         return self
@@ -57,7 +59,7 @@ class Writer:
             text += state
         self._send(text)
         try:
-            self._file.write(text)
+            self._file.write(text.encode())
             self._file.flush()
         except OSError as error:
             raise InputError(
@@ -105,22 +107,24 @@ def state_line(number: int, state: Json) -> str:
 
 def read(path: Path, *, mend: bool = False) -> list[Line]:
     """The whole lines of a trajectory, in order; to ``mend`` removes a line that a crash cut off from the file."""
-    if not path.exists():
+    if not is_there(path):
         return []
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if mend and whole != text:
-        with path.open("r+") as file:
-            file.truncate(len(whole.encode()))
+    content = read_bytes(path, growth=GROWTH)
+    whole = whole_lines(content)
+    if mend and whole != content:
+        with open_file(path, "change") as file:
+            file.truncate(len(whole))
     lines = []
-    for number, line in enumerate(whole.splitlines(), start=1):
+    with undamaged(path, "give another folder with --out"):
+        texts = whole.decode("utf-8").splitlines()
+    for number, line in enumerate(texts, start=1):
         try:
             if line.startswith(_STATE):
                 lines.append(Line(int(line.rpartition(" ")[2].rstrip("}")), None, line))
             else:
                 step = json.loads(line)
                 lines.append(Line(step["step"], step))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{path}: line {number} is damaged ({error}): give another folder with --out") from error
     return lines
 

@@ -17,7 +17,7 @@ from trainless.store.claims import turns
 from trainless.store.keys import Count, Key, Result, Row, Selection, Store, StoreError
 from trainless.store.runs import RunEntry
 from trainless.store.sql import SqlStore, merge
-from trainless.store.sqlite import SqliteStore
+from trainless.store.sqlite import SqliteStore, copy_database
 
 __all__ = [
     "Count",
@@ -30,7 +30,9 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreError",
+    "copy_database",
     "default_path",
+    "is_away",
     "is_folder",
     "merge",
     "open_store",
@@ -77,6 +79,15 @@ def store_at(place: str | os.PathLike[str]) -> SqlStore:
 def is_folder(place: str) -> bool:
     """Whether a place without ``://`` is a store in a folder."""
     return place.endswith("/") or Path(place).expanduser().is_dir()
+
+
+def is_away(place: str) -> bool:
+    """Whether a store is a server that does not answer now."""
+    if "://" not in place:
+        return False
+    from trainless.store.postgres import answers
+
+    return not answers(place)
 
 
 def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainless.core.errors import TrainlessError
-from trainless.core.processes import exists
+from trainless.core.processes import Wait, exists
 from trainless.store.keys import Key, Result, Store
 from trainless.store.schema import Cursor, Database
 
@@ -58,7 +58,7 @@ def turns(store: Store | None, keys: Iterable[Key]) -> Generator[tuple[dict[Key,
     if store is None:
         yield {}, left
         return
-    pause, since = FIRST_PAUSE, time.monotonic()
+    pause, since, waiting = FIRST_PAUSE, time.monotonic(), Wait()
     while left:
         known = store.find(left)
         left = [key for key in left if key not in known]
@@ -69,10 +69,10 @@ def turns(store: Store | None, keys: Iterable[Key]) -> Generator[tuple[dict[Key,
                 yield known, mine
             finally:
                 store.release(mine)
-            pause, since = FIRST_PAUSE, time.monotonic()
+            pause, since, waiting = FIRST_PAUSE, time.monotonic(), Wait()
         left = [key for key in left if key not in won]
         if left:
-            time.sleep(pause)
+            waiting.pause(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             if since and time.monotonic() - since > SAY_SECONDS:
                 log.warning("waiting for %d scores that another process is computing", len(left))
@@ -183,9 +183,13 @@ class ClaimTable(Claims):
         self._held.difference_update(places)
 
     def free(self, places: Iterable[Place]) -> None:
+        """Give claims back; where the database does not answer they are void after the lease."""
         ours = self._held.intersection(places)
         if ours:
-            self._database.write(lambda cursor: self.end(cursor, ours))
+            try:
+                self._database.write(lambda cursor: self.end(cursor, ours))
+            except TrainlessError as error:
+                log.debug("claims were not given back: %s", error)
             self.ended(ours)
 
     def close(self) -> None:

@@ -7,14 +7,18 @@ transaction and may be done twice, so nothing is lost and nothing counted twice.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
+from trainless.core.processes import LOOK, Wait, fulfil
 from trainless.core.text import message
 from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
@@ -95,6 +99,7 @@ class PostgresDatabase(Database):
         self._turn = threading.RLock()
         self._closing = threading.Event()
         self._away = 0.0  # since when the server does not answer
+        self._given_up = False  # it did not answer when we were interrupted, and nobody waits for it again
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         try:
             self._repeatedly(_prepared(self.shown))
@@ -114,22 +119,47 @@ class PostgresDatabase(Database):
 
     def close(self) -> None:
         self._closing.set()
-        with self._turn:
+        if not self._turn.acquire(timeout=1.0):
+            self._cut()  # another thread waits for an answer
+            self._turn.acquire()
+        try:
             self._drop()
+        finally:
+            self._turn.release()
 
     def _repeatedly(self, work: Callable[[Cursor], T], within: AbstractContextManager[None] | None = None) -> T:
         """One transaction, or within something else; again where the server went away or had to choose between two."""
-        pause, began = FIRST_PAUSE, time.monotonic()
-        while True:
-            try:
-                with self._turn:
-                    if self._closing.is_set():
-                        raise StoreError(f"the store {self.shown} is closed: open it again")
-                    return self._once(work, within)
-            except psycopg.Error as error:
-                self._judge(error, time.monotonic() - began)
-            self._closing.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+        pause, wait = FIRST_PAUSE, Wait()
+        try:
+            while True:
+                try:
+                    return self._in_turn(work, within, wait)
+                except psycopg.Error as error:
+                    self._judge(error, wait.seconds)
+                wait.pause(pause, self._closing)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        except KeyboardInterrupt:
+            self._given_up = bool(self._away) or wait.seconds > LOOK
+            raise
+
+    def _in_turn(self, work: Callable[[Cursor], T], within: AbstractContextManager[None] | None, wait: Wait) -> T:
+        while not self._turn.acquire(timeout=LOOK):
+            wait.look()
+        try:
+            if self._closing.is_set():
+                raise StoreError(f"the store {self.shown} is closed: open it again")
+            if self._given_up:
+                raise StoreError(f"the store {self.shown} did not answer when it was interrupted: the run is kept here")
+            return wait.result(lambda: self._once(work, within), self._cut)
+        finally:
+            self._turn.release()
+
+    def _cut(self) -> None:
+        """End the connection under whoever waits for its answer."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.closed:
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as there:
+                there.shutdown(socket.SHUT_RDWR)
 
     def _once(self, work: Callable[[Cursor], T], within: AbstractContextManager[None] | None) -> T:
         try:
@@ -179,6 +209,21 @@ class PostgresDatabase(Database):
         if not self._away and (state is None or not state.startswith("40")):
             self._away = time.monotonic()
             log.warning("the store %s is away (%s): waiting for it, nothing is lost", self.shown, said)
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers at once."""
+
+    def ask() -> bool:
+        with psycopg.connect(url, connect_timeout=2) as connection:
+            return connection.execute("SELECT 1").fetchone() is not None
+
+    done: Future[bool] = Future()
+    threading.Thread(target=fulfil, args=(done, ask), daemon=True).start()
+    try:
+        return done.result(LOOK * 4)
+    except (psycopg.Error, TimeoutError):
+        return False
 
 
 def masked(url: str) -> str:

@@ -5,12 +5,12 @@ Any machine sees them live, and any machine can resume them; only one at a time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple
 
+from trainless.core.processes import Wait
 from trainless.store.claims import FIRST_PAUSE, LONGEST_PAUSE, Claims, Place, gone, log
 from trainless.store.keys import StoreError
 from trainless.store.schema import Cursor, Database
@@ -122,17 +122,17 @@ class Runs:
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Keep a run to this process; after a machine was lost, another waits until its claim is void."""
-        place, since, pause = (RUN, name), time.monotonic(), FIRST_PAUSE
+        place, waiting, pause = (RUN, name), Wait(), FIRST_PAUSE
         while not self._claims.take([place]):
             patience = self._patience(place)
-            if time.monotonic() - since > patience:
+            if waiting.seconds > patience:
                 raise StoreError(
                     f"another process is working on the run {name!r} in {self._database.shown}: wait for it, or give"
                     " another --out"
                 )
             if pause == FIRST_PAUSE:
                 log.warning("the run %r is held by another process; waiting %.0f s for it", name, patience)
-            time.sleep(pause)
+            waiting.pause(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         try:
             yield

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from trainless.core.errors import InputError
 from trainless.core.files import replacing
+from trainless.core.opening import without_links
 from trainless.store.claims import Claims, Place
 from trainless.store.keys import (
     Context,
@@ -198,8 +200,8 @@ def export(rows: Iterable[Row], path: str | Path) -> int:
         raise InputError(f"{place} was given; expected a name that ends in .csv or .parquet")
     if not place.parent.is_dir():
         raise InputError(f"{place} cannot be written: there is no folder {place.parent}; make it or give another file")
-    with replacing(place) as beside:
-        return writers[place.suffix](rows, beside)
+    with replacing(without_links(place)) as file:
+        return writers[place.suffix](rows, file)
 
 
 def plain(row: Row) -> tuple[Any, ...]:
@@ -209,17 +211,17 @@ def plain(row: Row) -> tuple[Any, ...]:
     return (*row.key, numbers[0], result.status, numbers[1], numbers[2], result.notes, row.kept)
 
 
-def _to_csv(rows: Iterable[Row], path: Path) -> int:
-    count = 0
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for count, row in enumerate(rows, start=1):  # noqa: B007 - the last is the number of them
-            writer.writerow("" if part is None else part for part in plain(row))
+def _to_csv(rows: Iterable[Row], file: BinaryIO) -> int:
+    count, stream = 0, io.TextIOWrapper(file, newline="", encoding="utf-8")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for count, row in enumerate(rows, start=1):  # noqa: B007 - the last is the number of them
+        writer.writerow("" if part is None else part for part in plain(row))
+    stream.detach()
     return count
 
 
-def _to_parquet(rows: Iterable[Row], path: Path) -> int:
+def _to_parquet(rows: Iterable[Row], file: BinaryIO) -> int:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -231,7 +233,7 @@ def _to_parquet(rows: Iterable[Row], path: Path) -> int:
     kinds |= dict.fromkeys(("value", "ms", "fbe", "kept"), pyarrow.float64())
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in COLUMNS])
     count, source = 0, iter(rows)
-    with parquet.ParquetWriter(path, schema) as writer:
+    with parquet.ParquetWriter(file, schema) as writer:
         while group := list(itertools.islice(source, GROUP)):
             columns = [list(column) for column in zip(*map(plain, group), strict=True)]
             writer.write_table(pyarrow.table(columns, schema=schema))

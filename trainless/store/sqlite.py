@@ -7,11 +7,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
+from trainless.core.processes import Wait
 from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
 from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate
@@ -19,7 +20,8 @@ from trainless.store.sql import SqlStore
 
 T = TypeVar("T")
 APPLICATION = 0x74726C73  # "trls", so that another program's database is not mistaken for ours
-BUSY_SECONDS = 10.0  # for which SQLite waits by itself
+BUSY_SECONDS = 1.0  # for which SQLite waits by itself, when nothing interrupts it
+SAY_SECONDS = 10.0
 WAIT_SECONDS = 600.0  # for which we wait, with a line that says so
 IO_ERROR = 10  # the family of SQLITE_IOERR
 MEMORY = ":memory:"
@@ -42,6 +44,15 @@ class SqliteStore(SqlStore):
         self.path = path
         database = SqliteDatabase(path)
         super().__init__(database, ClaimTable(database, lease), lease=lease)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database as it is at a moment, also while others write to it."""
+    try:
+        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+            old.backup(new)
+    except sqlite3.Error as error:
+        raise StoreError(f"the store {source} cannot be copied ({error}): give another run to fork from") from error
 
 
 class SqliteCursor:
@@ -105,19 +116,22 @@ class SqliteDatabase(Database):
 
     def _patiently(self, work: Callable[[], T]) -> T:
         """Try until nobody else is writing; nobody is told of locks."""
-        began = time.monotonic()
+        wait, said = Wait(), 0.0
         while True:
             try:
                 with self._turn, self._explained():
                     return work()
             except _BusyError:
-                waited = time.monotonic() - began
+                wait.look()
+                waited = wait.seconds
                 if waited > WAIT_SECONDS:
                     raise StoreError(
                         f"another process has been writing to {self.path} for {waited:.0f} s: wait for it, or give"
                         " another file with --store; everything so far is kept"
                     ) from None
-                log.warning("another process is writing to %s: waiting for it since %.0f s", self.path, waited)
+                if waited - said >= SAY_SECONDS:
+                    said = waited
+                    log.warning("another process is writing to %s: waiting for it since %.0f s", self.path, waited)
 
     def _prepare(self) -> None:
         """Make, recognise or bring up to date; several processes may come here at once."""

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
 from trainless.tasks.cases import Cases
 from trainless.tasks.settings import Reading
 from trainless.tasks.volumes import stacked
-from trainless.tasks.weigh import readable, require_plain, require_room
+from trainless.tasks.weigh import readable, require_plain
 
 SUFFIXES = (".dcm", ".dicom", ".ima")
 GREY = ("MONOCHROME1", "MONOCHROME2")

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import Task
 from trainless.tasks.cases import Cases
 from trainless.tasks.settings import Reading
 from trainless.tasks.signal_files import Channels, from_signal_files, unique
-from trainless.tasks.weigh import readable, require_plain, require_room
+from trainless.tasks.weigh import readable, require_plain
 
 FIXED = 256  # bytes of the header, and again for every signal
 

@@ -11,13 +11,14 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.cases import Cases
 from trainless.tasks.reading import Samples, parse_size
 from trainless.tasks.settings import Reading
-from trainless.tasks.weigh import require_plain, require_room
+from trainless.tasks.weigh import require_plain
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif"}
 DEEP = ("I;16", "I;16B", "I;16L", "I", "F")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.processes import physical_memory
+from trainless.core.files import require_unpacked
 from trainless.core.task import InputFormat, PartName, Task
-from trainless.core.text import message
+from trainless.core.text import in_a_sentence, reason
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.medmnist import class_names
@@ -28,23 +27,19 @@ LAYOUTS = ("{part}_images {part}_labels {part}_groups", "x_{part} y_{part} group
 BEGINNINGS = (b"PK", b"\x93N", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # zip, one array, pickles
 
 
-@contextmanager
-def reading_numpy(path: Path) -> Iterator[None]:
+def reading_numpy(path: Path) -> AbstractContextManager[None]:
     """Turn numpy's errors about a file into one line; files with pickled objects are refused, never loaded."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # numpy, zip and zlib raise anything on a file that is broken on purpose
-        reason = message(error)[:160] or type(error).__name__
-        if "pickle" in reason.lower() or "Python objects" in reason:
-            raise InputError(
+
+    def words(error: Exception) -> str:
+        said = reason(error)
+        if "pickle" in said.lower() or "Python objects" in said:
+            return (
                 f"{path.name} holds pickled Python objects, which could run code and are never loaded: save plain"
                 " arrays of numbers or strings with numpy.savez"
-            ) from error
-        raise InputError(
-            f"{path.name} cannot be read ({reason}): it may be incomplete; get or save it again"
-        ) from error
+            )
+        return f"{path.name} cannot be read ({said}): it may be incomplete; get or save it again"
+
+    return in_a_sentence(words)
 
 
 def arrays_of(path: Path) -> dict[str, Array]:
@@ -57,7 +52,9 @@ def arrays_of(path: Path) -> dict[str, Array]:
             file.seek(0)
             if not start.startswith(BEGINNINGS):
                 raise InputError(f"{path.name} is not a readable .npz: save arrays with numpy.savez, or get it again")
-            _require_room(path)
+            if zipfile.is_zipfile(file):
+                require_unpacked(file, path.name, "save the inputs as .npy, which is never read as a whole")
+            file.seek(0)
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise InputError(f"{path.name} is a single array, not an archive: call it .npy")
@@ -66,20 +63,6 @@ def arrays_of(path: Path) -> dict[str, Array]:
         if not isinstance(array, np.ndarray):
             raise InputError(f"{path.name} holds {name!r}, which is no array: save arrays with numpy.savez")
     return found
-
-
-def _require_room(path: Path) -> None:
-    """Refuse an archive that would be larger than the memory once it is unpacked."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        needed = sum(member.file_size for member in archive.infolist())
-    there = physical_memory()
-    if needed > there:
-        raise InputError(
-            f"{path.name} would take {needed / 1e9:,.1f} GB unpacked, but this machine has {there / 1e9:,.1f} GB: save"
-            " the inputs as .npy, which is never read as a whole"
-        )
 
 
 @reads("kind dims channels label seed size window")

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.reading import Samples
 from trainless.tasks.settings import Reading, reads
-from trainless.tasks.weigh import open_text, readable, require_plain, require_room, require_text
+from trainless.tasks.weigh import open_text, readable, require_plain, require_text
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")

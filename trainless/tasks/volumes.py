@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
@@ -16,7 +17,7 @@ from trainless.tasks.cases import Cases
 from trainless.tasks.reading import Samples, parse_size
 from trainless.tasks.resize import resize
 from trainless.tasks.settings import Reading
-from trainless.tasks.weigh import readable, require_plain, require_room
+from trainless.tasks.weigh import readable, require_plain
 
 Read = Callable[[Path], Array]
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
 from trainless.core.errors import InputError
 from trainless.core.processes import physical_memory
-from trainless.core.text import message
+from trainless.core.text import in_a_sentence, reason
 
 GROWTH = 10  # times a text's bytes that reading it may take in memory
 PIECE = 2**20
 LONGEST = 64 * 2**20  # bytes of a line
 
 
-@contextmanager
-def readable(path: Path, what: str, remedy: str = "get or save it again") -> Iterator[None]:
+def readable(path: Path, what: str, remedy: str = "get or save it again") -> AbstractContextManager[None]:
     """Turn whatever reading a file raises into one sentence that names it.
 
     Example:
@@ -28,13 +27,7 @@ def readable(path: Path, what: str, remedy: str = "get or save it again") -> Ite
         Traceback (most recent call last):
         trainless.core.errors.InputError: scan.nii cannot be read as a NIfTI volume (too large): get or save it again
     """
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # a library may raise anything on a file that is broken on purpose
-        reason = message(error)[:160] or type(error).__name__
-        raise InputError(f"{path.name} cannot be read as {what} ({reason}): {remedy}") from error
+    return in_a_sentence(lambda error: f"{path.name} cannot be read as {what} ({reason(error)}): {remedy}")
 
 
 def require_plain(path: Path) -> None:
@@ -43,15 +36,6 @@ def require_plain(path: Path) -> None:
         raise InputError(f"{path.name} is no regular file: give a file or a folder")
     if not path.stat().st_size:
         raise InputError(f"{path.name} is empty: get or save it again")
-
-
-def require_room(needed: float, what: str, remedy: str) -> None:
-    """Raise InputError where something would take more bytes than this machine has."""
-    there = physical_memory()
-    if needed > there:
-        raise InputError(
-            f"{what} would take {needed / 1e9:,.1f} GB, but this machine has {there / 1e9:,.1f} GB: {remedy}"
-        )
 
 
 def unpacked_size(path: Path, most: int) -> int:

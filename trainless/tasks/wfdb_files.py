@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.processes import require_room
 from trainless.core.task import Task
 from trainless.core.types import Array
 from trainless.tasks.cases import Cases
 from trainless.tasks.settings import Reading
 from trainless.tasks.signal_files import Channels, from_signal_files, unique
-from trainless.tasks.weigh import readable, require_plain, require_room
+from trainless.tasks.weigh import readable, require_plain
 
 MISSING = {16: -(2**15), 24: -(2**23), 32: -(2**31), 61: -(2**15), 80: -(2**7), 212: -(2**11)}
 BYTES = {16: 2.0, 24: 3.0, 32: 4.0, 61: 2.0, 80: 1.0, 212: 1.5}  # of a sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainless.runs.reader import MEANINGS, RunProgress, RunReader
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
 
+PATIENCE = 0.4  # seconds in which runs are read for the first time before a list is answered
 MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
 
 
@@ -40,26 +42,47 @@ def clean(value: Any) -> Any:
 
 
 def listed(runs: OpenRuns) -> Json:
-    """All runs with how far they are; one that cannot be read says why. What was skipped is named too."""
+    """All runs with how far they are; one that cannot be read says why. What was skipped is named too.
+
+    Runs that were not read before are read as long as there is time for it; the others say what they are, and are read
+    when the page asks again.
+    """
     found: list[Json] = []
+    left = PATIENCE
     for name in runs.listed.names():
         try:
+            began, fresh = time.monotonic(), not runs.is_open(name)
+            if fresh and left <= 0:
+                found.append(_unread(name, runs.listed.about(name)))
+                continue
             with runs.reading(name) as reader:
                 found.append(_brief(runs, name, reader))
-        except TrainlessError as error:
+            left -= time.monotonic() - began if fresh else 0.0
+        except (TrainlessError, OSError) as error:
             found.append({"id": name, "problem": printable(str(error))})
     return {"title": printable(runs.listed.title), "runs": found, "skipped": clean(runs.listed.skipped())}
 
 
-def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
-    best, settings = reader.best(), reader.settings
+def _unread(name: str, settings: Json) -> Json:
+    return {"id": name, "kind": clean(settings.get("verb", "")), **_what(settings), "unread": True}
+
+
+def _what(settings: Json) -> Json:
+    """What was asked for, in short."""
     task = settings.get("task")
     return {
-        "id": name,
-        "kind": reader.kind,
         "what": clean(str(settings.get("searcher") or settings.get("ranking") or "")),
         "task": clean(str(task.get("name", "") if isinstance(task, Mapping) else task or "")),
         "space": clean(space_in_words(str(settings.get("space", "")))),
+    }
+
+
+def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
+    best = reader.best()
+    return {
+        "id": name,
+        "kind": reader.kind,
+        **_what(reader.settings),
         "progress": told(reader.progress()),
         "best": None if best is None else clean(best._asdict()),
         "failures": reader.failures.total,

@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainless.core.errors import InputError
+from trainless.core.opening import changed_at, is_plain, read_bytes
 from trainless.core.text import undamaged
-from trainless.runs.folder import REPORT, changed_at, folders_in, is_plain, read_bytes
-from trainless.runs.reader import RunReader, is_run, reader_at
+from trainless.core.types import Json
+from trainless.runs.folder import REPORT
+from trainless.runs.reader import RunReader, is_run, reader_at, settings_in
 from trainless.runs.reader_search import SearchReader, StoreSource
 from trainless.store import SqlStore
 from trainless.store.folder import FolderStore, holds_store
 
 PATIENCE = 5.0  # seconds for which a server that went away is waited for
 MOST, DEEPEST = 1000, 5
+NO_RUNS = ".no-runs"  # a file that says that a folder, and what is below it, is not looked into
 
 
 class RunList(ABC):
@@ -39,6 +42,10 @@ class RunList(ABC):
     @abstractmethod
     def opened(self, name: str) -> RunReader:
         """A reader of a run, at its beginning; raises InputError where there is no such run."""
+
+    def about(self, name: str) -> Json:
+        """A run's settings, as they were asked for, without reading what it did."""
+        return self.opened(name).settings
 
     def skipped(self) -> list[str]:
         """Links to folders, which may be runs and are not looked into."""
@@ -60,42 +67,41 @@ class RunList(ABC):
         """Let go of a connection."""
 
 
-def runs_in(root: Path) -> dict[str, Path]:
-    """The runs in a folder and below it, by their place in it; the folder itself is ``.``."""
+class Listed(NamedTuple):
+    """The runs in a folder and below it by their place in it (the folder itself is ``.``), and links to folders."""
+
+    runs: dict[str, Path]
+    links: list[str]
+
+
+def listed_in(root: Path) -> Listed:
+    """What is in a folder and below it: nothing hidden, no link, no folder that holds a file called ``.no-runs``."""
     if not root.is_dir():
         raise InputError(f"{root} is no folder: give a run, a folder of runs, or postgresql://user@host/database")
     top = root.resolve()
-    found: dict[str, Path] = {}
-    for folder in _walk(top, 0):
-        if is_run(folder):
-            found[folder.relative_to(top).as_posix()] = folder
-        if len(found) == MOST:
-            break
+    found = Listed({}, [])
+    _walk(top, "", 0, found)
     return found
 
 
-def links_in(root: Path) -> list[str]:
-    """The links to folders in a folder and below it, by their place in it; they are not followed."""
-    top, found = root.resolve(), list[str]()
-    for folder in _walk(top, 0):
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(e.name for e in entries if e.is_symlink() and e.is_dir() and not e.name.startswith("."))
-        except OSError:
-            continue
-        found += [(folder / name).relative_to(top).as_posix() for name in names]
-        if len(found) >= MOST:
-            break
-    return found[:MOST]
-
-
-def _walk(folder: Path, depth: int) -> Iterator[Path]:
-    """A folder and what is below it, each folder in the order of names; no links, nothing hidden."""
-    yield folder
-    if depth < DEEPEST:
-        for name in folders_in(folder):
-            if not name.startswith("."):
-                yield from _walk(folder / name, depth + 1)
+def _walk(folder: Path, place: str, depth: int, found: Listed) -> None:
+    """Look through a folder and what is below it, in the order of names."""
+    try:
+        with os.scandir(folder) as entries:
+            here = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    files = {entry.name for entry in here if entry.is_file(follow_symlinks=False)}
+    if NO_RUNS in files or len(found.runs) >= MOST:
+        return
+    if is_run(files):
+        found.runs[place or "."] = folder
+    folders = [entry for entry in here if not entry.name.startswith(".") and entry.is_dir()]
+    below = {entry.name: f"{place}/{entry.name}" if place else entry.name for entry in folders}
+    found.links.extend(below[entry.name] for entry in folders[: MOST - len(found.links)] if entry.is_symlink())
+    for entry in folders if depth < DEEPEST else ():
+        if not entry.is_symlink():
+            _walk(folder / entry.name, below[entry.name], depth + 1, found)
 
 
 class FolderRuns(RunList):
@@ -104,20 +110,23 @@ class FolderRuns(RunList):
     def __init__(self, root: Path) -> None:
         super().__init__(str(root.resolve()))
         self._root = root
-        self._found = runs_in(root)
+        self._found = listed_in(root)
 
     def names(self) -> list[str]:
-        self._found = runs_in(self._root)
-        return list(self._found)
+        self._found = listed_in(self._root)
+        return list(self._found.runs)
 
     def skipped(self) -> list[str]:
-        return links_in(self._root)
+        return self._found.links
 
     def _at(self, name: str) -> Path:
-        found = self._found.get(name) or runs_in(self._root).get(name)
+        found = self._found.runs.get(name) or listed_in(self._root).runs.get(name)
         if found is None:
             raise InputError(f"there is no run {name!r} in {self._root}")
         return found
+
+    def about(self, name: str) -> Json:
+        return settings_in(self._at(name))
 
     def opened(self, name: str) -> RunReader:
         return reader_at(self._at(name))
@@ -196,6 +205,11 @@ class OpenRuns:
             if isinstance(error, OSError):
                 raise InputError(f"{name} cannot be read ({error.strerror}): look at its folder") from error
             raise
+
+    def is_open(self, name: str) -> bool:
+        """Whether a run has been read already."""
+        with self._turn:
+            return name in self._opened
 
     def _entry(self, name: str) -> OpenRun:
         with self._turn:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import parse_qs
+
+from trainless.core.errors import InputError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -23,6 +30,10 @@ HEADERS = {
     b"cross-origin-opener-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
+
+
+_PLAIN = re.compile(r"[\w.~-]+", re.ASCII)
+_UNKNOWN = b'{"problem": "this server answers only to those who have its token: open the address that it printed"}'
 
 
 def host_of(header: str) -> str:
@@ -75,11 +86,36 @@ def is_answered(header: str, bound: str) -> bool:
     return True
 
 
-class Guard:
-    """Answers requests to this server's own name by these methods, and says what browsers may do with the answers."""
+SHORTEST = 16  # signs of a token
+COOKIE = b"trainless-token"
 
-    def __init__(self, app: App, bound: str, *, methods: Sequence[str] = ("GET", "HEAD")) -> None:
-        self._app, self._bound, self._methods = app, bound, methods
+
+def token_for(host: str, given: str = "") -> str:
+    """The token that whoever asks has to know: the one that is given, in ``TRAINLESS_TOKEN`` too, or a new one.
+
+    On loopback there is none where none is given.
+
+    Example:
+        >>> token_for("127.0.0.1"), token_for("127.0.0.1", "sixteen-signs-ok"), len(token_for("0.0.0.0"))
+        ('', 'sixteen-signs-ok', 32)
+    """
+    token = given or os.environ.get("TRAINLESS_TOKEN", "")
+    if token and (len(token) < SHORTEST or not _PLAIN.fullmatch(token)):
+        raise InputError(
+            f"a token of {len(token)} signs was given; expected at least {SHORTEST}, letters, digits and . _ ~ - alone"
+        )
+    return token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
+
+
+class Guard:
+    """Answers requests to this server's own name by these methods, and says what browsers may do with the answers.
+
+    With a token only to those who have it: programs send it as ``Authorization: Bearer``, a browser opens
+    ``/?token=…`` once and has it as a cookie from then on.
+    """
+
+    def __init__(self, app: App, bound: str, *, methods: Sequence[str] = ("GET", "HEAD"), token: str = "") -> None:
+        self._app, self._bound, self._methods, self._token = app, bound, methods, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -92,8 +128,25 @@ class Guard:
             await _refuse(send, 421, b"this server answers to localhost only: open it by the address that it printed")
         elif scope["method"] not in self._methods:
             await _refuse(send, 405, b"this server only shows")
+        elif self._token and not any(hmac.compare_digest(each, self._token) for each in _tokens(scope["headers"])):
+            given = parse_qs(bytes(scope.get("query_string", b"")))
+            if scope["path"] == "/" and hmac.compare_digest(given.get(b"token", [b""])[0], self._token):
+                kept = COOKIE + b"=" + self._token + b"; Path=/; HttpOnly; SameSite=Lax"
+                await _refuse(send, 303, b"", (b"location", b"/"), (b"set-cookie", kept))
+            else:
+                await _refuse(send, 401, _UNKNOWN, kind=b"application/json")
         else:
             await self._app(scope, receive, _marking(send))
+
+
+def _tokens(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """What a request sends as a token."""
+    for name, value in headers:
+        if name == b"authorization" and value.startswith(b"Bearer "):
+            yield value.removeprefix(b"Bearer ").strip()
+        elif name == b"cookie":
+            parts = (part.strip().partition(b"=") for part in value.split(b";"))
+            yield from (held for key, _, held in parts if key == COOKIE)
 
 
 def _marking(send: Send) -> Send:
@@ -108,8 +161,11 @@ def _marking(send: Send) -> Send:
     return marked
 
 
-async def _refuse(send: Send, status: int, words: bytes) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(words)).encode())]
+async def _refuse(
+    send: Send, status: int, words: bytes, *more: tuple[bytes, bytes], kind: bytes = b"text/plain; charset=utf-8"
+) -> None:
+    """Answer without the application, and end the connection, of which the rest is not read."""
+    headers = [(b"content-type", kind), (b"content-length", str(len(words)).encode()), (b"connection", b"close")]
     marked = _marking(send)
-    await marked({"type": "http.response.start", "status": status, "headers": headers})
+    await marked({"type": "http.response.start", "status": status, "headers": [*headers, *more]})
     await marked({"type": "http.response.body", "body": words})

@@ -7,14 +7,12 @@ to those who have its token; a browser's page of somebody else's cannot ask it.
 from __future__ import annotations
 
 import base64
-import hmac
 import re
 import tempfile
 import threading
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -32,6 +30,7 @@ from trainless.report.explained import looked_in_words
 from trainless.report.explanations import drawn_case
 from trainless.report.page import STYLE
 from trainless.tasks.new import read_new
+from trainless.ui.connections import server_of
 from trainless.ui.security import Guard
 from trainless.ui.server import KINDS
 
@@ -158,20 +157,12 @@ def application(answering: Answering, bound: str, *, limit: int, token: str = ""
 
         app.add_api_route("/" if name == "index.html" else f"/{name}", lambda answer=answer: answer())
 
-    def allowed(request: Request) -> bool:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        return not token or hmac.compare_digest(given.encode(), token.encode())
-
     @app.get("/api/about")
-    def about(request: Request) -> Response:
-        if not allowed(request):
-            return _problem(401, "this server answers only to those who have its token: open the address it printed")
+    def about() -> Response:
         return JSONResponse({**answering.about(), "limit": limit})
 
     @app.post("/api/predict")
     async def predict(request: Request) -> Response:
-        if not allowed(request):
-            return _problem(401, "this server answers only to those who have its token: open the address it printed")
         name = unquote(request.headers.get("x-file-name", ""))  # a page of somebody else's cannot send this header
         if not name:
             return _problem(400, "no file name was given: send the file as the body and its name as x-file-name")
@@ -187,7 +178,7 @@ def application(answering: Answering, bound: str, *, limit: int, token: str = ""
             return _problem(422, printable(str(error)))
         return JSONResponse(found)
 
-    return Guard(app, bound, methods=("GET", "HEAD", "POST"))
+    return Guard(app, bound, methods=("GET", "HEAD", "POST"), token=token)
 
 
 def _problem(status: int, words: str) -> Response:
@@ -196,6 +187,4 @@ def _problem(status: int, words: str) -> Response:
 
 def server(answering: Answering, host: str, *, limit: int, token: str = "") -> uvicorn.Server:
     """A server that is ready to run on a socket."""
-    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-    app = application(answering, host, limit=limit, token=token)
-    return uvicorn.Server(uvicorn.Config(app, **quiet, lifespan="off", ws="none", timeout_graceful_shutdown=2))
+    return server_of(application(answering, host, limit=limit, token=token))

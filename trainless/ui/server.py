@@ -14,6 +14,7 @@ from trainless.core.errors import InputError, TrainlessError
 from trainless.core.text import printable
 from trainless.report.page import SCRIPT, STYLE
 from trainless.ui import api as answers
+from trainless.ui.connections import server_of
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.security import Guard
 from trainless.ui.table import Kept, RowFilter, Within
@@ -42,15 +43,15 @@ Words = Annotated[str, Query(max_length=1000)]
 Where = Annotated[str, Query(max_length=4000)]
 
 
-def application(runs: OpenRuns, bound: str) -> Guard:
-    """Everything that is answered by a server that is bound to an address."""
+def application(runs: OpenRuns, bound: str, token: str = "") -> Guard:
+    """Everything that is answered by a server that is bound to an address; with a token only to those who have it."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(TrainlessError, _mistaken)
     app.add_exception_handler(RequestValidationError, _misasked)
     _serve_files(app)
     _serve_runs(app, runs)
     _serve_pictures(app, runs)
-    return Guard(app, bound)
+    return Guard(app, bound, token=token)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -68,11 +69,9 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(runs: OpenRuns, host: str) -> uvicorn.Server:
+def serve(runs: OpenRuns, host: str, token: str = "") -> uvicorn.Server:
     """A server that is ready to run on a socket."""
-    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-    settings = uvicorn.Config(application(runs, host), **quiet, lifespan="off", ws="none", timeout_graceful_shutdown=2)
-    return uvicorn.Server(settings)
+    return server_of(application(runs, host, token))
 
 
 def _serve_files(app: FastAPI) -> None:

@@ -6,6 +6,7 @@ import csv
 import functools
 import gzip
 import hashlib
+import io
 import itertools
 import zlib
 from collections.abc import Collection, Iterable, Sequence
@@ -16,7 +17,8 @@ from typing import Literal, TextIO, cast
 import numpy as np
 
 from trainless.core.errors import InputError
-from trainless.core.files import data_directory, replacing, write_atomic
+from trainless.core.files import data_directory, write_atomic
+from trainless.core.opening import without_links
 from trainless.core.types import Floats
 
 SUMS = "SHA256SUMS"
@@ -148,10 +150,12 @@ def _numbers(file: Path, name: str, values: Iterable[str]) -> Floats:
 
 def write_columns(file: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Path:
     """Write a CSV file that ``read_columns`` reads, and its line in ``SHA256SUMS`` where its folder keeps one."""
-    with replacing(file) as beside, open_text(beside, "w") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows(rows)
+    content = text.getvalue().encode()
+    write_atomic(without_links(file), gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
     for folder in file.parents[:2]:
         _record(file, folder)
     return file
@@ -161,7 +165,7 @@ def _record(file: Path, folder: Path) -> None:
     if not (folder / SUMS).is_file():
         return
     known = checksums(folder) | {file.relative_to(folder).as_posix(): digest(file)}
-    write_atomic(folder / SUMS, "".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
+    write_atomic(without_links(folder / SUMS), "".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
 
 
 @functools.lru_cache(maxsize=4)

@@ -33,12 +33,16 @@ export function listPage() {
     if (run.problem) {
       return h("li", { class: depth ? "child" : null }, h("span"), h("div", { class: "who" }, h("b", null, run.id), h("small", { class: "bad" }, run.problem)));
     }
+    const kind = [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · ");
+    if (run.unread) {
+      return h("li", { class: depth ? "child" : null }, h("span"), h("div", { class: "who" }, name, h("small", null, kind)),
+        h("div", { class: "bar-cell num" }, h("small", null, "reading…")));
+    }
     const tick = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, change: (event) => choose(run.id, event.target.checked) });
     tick.checked = chosen.has(run.id);
     const { progress } = run;
     const said = [count(progress), progress.rate === null ? null : pace(progress),
       progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
-    const kind = [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · ");
     return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,
       h("div", { class: "who" }, name, h("small", null, kind)),
       h("div", { class: "bar-cell num" }, bar(progress), h("small", null, said.filter(Boolean).join(" · "))),
@@ -64,6 +68,7 @@ export function listPage() {
     skipped.hidden = !found.skipped.length;
     put(skipped, leftOut(found.skipped));
     if (now !== before || !list.children.length) { before = now; draw(); }
+    if (runs.some((run) => run.unread)) return 50;
     return runs.some((run) => run.progress && run.progress.state === "running") ? 1500 : 4000;
   }
 
