@@ -32,6 +32,7 @@ SPACES = (
     "residual",
     "inception",
     "rocket",
+    "mlp",
 )
 SEARCH = ("search", "digits", *SPACE, "--searcher", "random", "--proxies", "params", "--batch", "4")
 Throw = Callable[..., int]

@@ -36,6 +36,7 @@ from trainless.designs.pipeline import design
 from trainless.designs.settings import DesignSettings
 from trainless.learn.predictor import Prediction, Predictor, load_predictor
 from trainless.tasks.assemble import moments
+from trainless.tasks.reading import are_measurements
 from trainless.tasks.split import stratified
 
 VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
@@ -114,7 +115,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "predictor_")
         checked = validate_data(self, x, reset=False, dtype=np.float32, allow_nd=True)
         try:
-            return self.predictor_.predict(_inputs(checked), device_named(self.device))
+            return self.predictor_.predict(
+                _inputs(checked, self.predictor_.task.input_shape), device_named(self.device)
+            )
         except TrainlessError as error:
             raise ValueError(str(error)) from error
 
@@ -217,9 +220,12 @@ def load(folder: str | Path) -> Predictor:
     return load_predictor(Path(folder))
 
 
-def _inputs(x: Array) -> Array:
-    """Samples as ``(N, C, *spatial)``; rows become signals of one channel."""
-    if x.ndim > 2:
+def _inputs(x: Array, shape: tuple[int, ...] | None = None) -> Array:
+    """Samples as ``(N, C, *spatial)``, or of the ``shape`` that was fitted; rows of one channel are signals.
+
+    Rows of measurements side by side stay as they are.
+    """
+    if x.ndim > 2 or (are_measurements(x) if shape is None else len(shape) == 1):
         return x
     short = max(0, LEAST - x.shape[1])
     return np.pad(x, ((0, 0), (0, short)))[:, np.newaxis]

@@ -16,6 +16,7 @@ from tests.designs.tiny import blobs, small, values
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.designs.pipeline import design, designed
+from trainless.designs.settings import DesignSettings
 from trainless.learn.predictor import load_predictor
 from trainless.tasks import task as load
 
@@ -287,3 +288,19 @@ def test_a_time_budget_is_kept_and_resumed(tmp_path: Path) -> None:
     assert found.summary["plan"] == before
     assert before["begin"] >= 0
     assert not found.summary["left_out"]
+
+
+def test_a_table_has_trees_among_its_members(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 9)) * 10.0 ** (np.arange(9) % 4) + 5 * 10.0 ** (np.arange(9) % 4)
+    high = x > x.mean(0)
+    y = (high[:, 0] & high[:, 5]).astype(int)
+    settings = DesignSettings(members=3, epochs=1, evaluations=4)
+    found = design(load((x.astype(np.float32), y)), tmp_path / "run", settings=settings, report=False)
+    assert found.predictor.task.input_shape == (9,)
+    members = {name: member for member in found.summary["members"] for name in [member["folder"]]}
+    assert {member["space"] for member in members.values()} == {"trees", "mlp"}
+    assert sum(member["weight"] for name, member in members.items() if name.startswith("trees")) > 0.5
+    again = load_predictor(tmp_path / "run")
+    new = np.asarray(x[:5], np.float32)
+    np.testing.assert_array_equal(again.predict(new).mean, found.predictor.predict(new).mean)

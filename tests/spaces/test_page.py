@@ -28,7 +28,7 @@ def test_every_space_has_its_paragraph() -> None:
     "name",
     [
         *("nb201", "nb101", "transnas-micro", "recurrent", "nats-size", "transformer"),
-        *("residual", "inception", "rocket"),
+        *("residual", "inception", "rocket", "mlp"),
     ],
 )
 def test_the_notation_on_the_page_is_read(name: str) -> None:

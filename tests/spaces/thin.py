@@ -61,6 +61,7 @@ THIN = {
     "transformer": Thin({"patches": (2, 4)}, cheap={"depth": 3, "width": 3}),
     "residual": Thin(cheap={"width": 1, "depth": 2, "kernel": 2}),
     "inception": Thin({}, (SIGNAL,), {"filters": 1, "modules": 2}),
+    "mlp": Thin({}, (Task.noise((5,), classes=3), SIGNAL), {"width": 2}),
     "rocket": Thin(cheap={"features": 3}),  # 24: tests draw 20 different ones
 }
 assert sorted(THIN) == registry.names(), "a new space needs a line here"

@@ -99,7 +99,11 @@ def family_of(origin: str) -> str:
 SEARCHED = "searched"
 CHEAP = 8.0  # seconds that trees and the like may take
 CHEAP_ONES = ("trees", "a linear model")
-KINDS = {"plain": "a plain residual network", "rocket": "random convolutions with a ridge head"}
+KINDS = {
+    "plain": "a plain residual network",
+    "rocket": "random convolutions with a ridge head",
+    "trees": "an ensemble of trees by folds",
+}
 
 
 def names_of(trained: TrainedMembers, *, baseline: bool = False) -> list[str]:

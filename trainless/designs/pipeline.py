@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -38,7 +38,7 @@ from trainless.designs.candidates import (
 )
 from trainless.designs.ensemble import BASELINE, join, judge, summarise
 from trainless.designs.holdout import Holdout, hold_back
-from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plan_of
+from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plain_home, plan_of
 from trainless.designs.run import LATE, DesignRun, stored, write_settings
 from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
@@ -58,14 +58,15 @@ from trainless.runs.loop import Loop
 from trainless.runs.plots import DesignPlots
 from trainless.searchers.stopping import Budget
 from trainless.spaces.protocol import Space
-from trainless.spaces.residual import Residual
 from trainless.spaces.rocket import Rocket
+from trainless.spaces.trees import MOST_VALUES, Trees
 from trainless.tasks import task as named_task
 
 OVERTIME = 1.05  # of a time budget, within which a member has to end as far as can be foreseen
 SHORTEST = 0.5  # of a round, in which a member is still trained
-SEEDS, BASELINE_SEEDS, PLAIN_SEEDS, ROCKET_SEEDS = 10_000, 5_000, 3_000, 8_000
-PLAIN, ROCKET = "plain", "rocket"  # how the names of networks begin that were not searched, and where they come from
+SEEDS, BASELINE_SEEDS, PLAIN_SEEDS = 10_000, 5_000, 3_000
+PLAIN, ROCKET, TREES = "plain", "rocket", "trees"  # where members come from that were not searched; their names' start
+CLASSICAL_SEEDS, CLASSICAL_RECIPES = {ROCKET: 8_000, TREES: 8_500}, {ROCKET: "ridge", TREES: "trees"}
 CLASSICAL = 0.1  # of a time budget that classical members may take
 SHORT = 8  # positions of a signal, below which there is nothing to convolve
 
@@ -258,26 +259,37 @@ def _elapsed(run: DesignRun, plan: DesignPlan, winners: list[Winner]) -> Callabl
 
 
 def train_classical(run: DesignRun, holdout: Holdout) -> TrainedMembers:
-    """Fit what takes seconds, random convolutions with a ridge head, on as many folds as there is time for.
+    """Fit what takes seconds, random convolutions with a ridge head and trees, on as many folds as there is time for.
 
-    Writes ``members/rocket-NN/``.
+    Writes ``members/rocket-NN/`` and ``members/trees-NN/``.
     """
     settings, task = run.settings, run.task
-    if not settings.classical or settings.limits or task.dims != 1 or min(task.input_shape[1:]) < SHORT:
-        return TrainedMembers()
-    archs = Rocket().panel(task)
-    share = math.inf if settings.seconds is None else CLASSICAL * settings.seconds * trainers(settings)
-    affordable = share / sum(Rocket().seconds(arch, task) for arch in archs)
-    folds = int(min(len(holdout.held), affordable))
-    first = SEEDS * settings.seed + ROCKET_SEEDS
-    made = of_architectures(Rocket(), [arch for _ in range(folds) for arch in archs], named_recipe("ridge"), first)
-    members = {f"{ROCKET}-{n:02d}": replace(member, fold=n // len(archs)) for n, member in enumerate(made)}
+    members: dict[str, Member] = {}
+    if settings.classical and not settings.limits and task.dims == 1 and min(task.input_shape[1:]) >= SHORT:
+        panel = Rocket().panel(task)
+        seconds = sum(Rocket().seconds(arch, task) for arch in panel)
+        members |= _classical(run, holdout, ROCKET, Rocket(), panel, seconds)
+    if settings.classical and not settings.limits and task.dims <= 1 and math.prod(task.input_shape) <= MOST_VALUES:
+        arch = Trees().plain(task)
+        members |= _classical(run, holdout, TREES, Trees(), (arch,), Trees().seconds(arch, task))
     if not members:
         return TrainedMembers()
-    run.progress("training", 0, len(members), ROCKET)
+    run.progress("training", 0, len(members), next(iter(members)).partition("-")[0])
     trained = train_members(run.folder, holdout, members, settings)
     run.keep()
-    return replace(trained, origins=dict.fromkeys(members, ROCKET))
+    return replace(trained, origins={name: name.partition("-")[0] for name in members})
+
+
+def _classical(
+    run: DesignRun, holdout: Holdout, name: str, space: Space, archs: Sequence[Arch], seconds: float
+) -> dict[str, Member]:
+    """Classical members of some archs, which take so many seconds a fold, on as many folds as there is time for."""
+    settings = run.settings
+    share = math.inf if settings.seconds is None else CLASSICAL * settings.seconds * trainers(settings)
+    folds = int(min(len(holdout.held), share / seconds))
+    first, recipe = SEEDS * settings.seed + CLASSICAL_SEEDS[name], named_recipe(CLASSICAL_RECIPES[name])
+    made = of_architectures(space, [arch for _ in range(folds) for arch in archs], recipe, first)
+    return {f"{name}-{n:02d}": replace(member, fold=n // len(archs)) for n, member in enumerate(made)}
 
 
 def answering(run: DesignRun, classical: TrainedMembers) -> float:
@@ -345,7 +357,7 @@ def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]], fold
 
 def _plain(run: DesignRun, plan: DesignPlan, folds: int) -> dict[str, Member]:
     first = SEEDS * run.settings.seed + PLAIN_SEEDS
-    same = of_architectures(Residual(), [plan.plain] * plan.plain_members, plan.recipe, first)
+    same = of_architectures(plain_home(run.task), [plan.plain] * plan.plain_members, plan.recipe, first)
     return {f"{PLAIN}-{number:02d}": replace(member, fold=number % folds) for number, member in enumerate(same)}
 
 

@@ -44,6 +44,7 @@ from trainless.scoring.measures import ByProxies
 from trainless.scoring.request import init_named, select
 from trainless.spaces import registry as spaces
 from trainless.spaces import space as named_space
+from trainless.spaces.mlp import Mlp
 from trainless.spaces.moves import sample
 from trainless.spaces.protocol import Counted, Space, Supernet, key
 from trainless.spaces.residual import STRIDES, Residual
@@ -51,11 +52,13 @@ from trainless.spaces.residual import STRIDES, Residual
 SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
 CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
 STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
+ROWS_BAND = 8.0  # the same for rows of measurements, whose networks take seconds
 BAND = 2.0  # times the plain network's multiply–accumulates that a searched one may have
 SHORTEST = 8  # positions along the longest axis, below which inputs are not changed in training
 MANY = 40  # epochs, from which on signals are changed more in training
 PLAIN = "residual"  # the space of the plain network
-CELLS, LEAST_SIDE = "nb201", 4  # the space for inputs with shorter axes than so many
+ROWS = "mlp"  # the space for rows of measurements
+CELLS, LEAST_SIDE = "nb201", 4  # the space for images with shorter axes than so many
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,13 @@ class DesignPlan:
 def ladder_of(settings: DesignSettings, task: Task) -> list[Space]:
     """The spaces to choose a width from, the thinnest first: the preset's, or the one that was asked for.
 
-    Residual networks have the stem strides around that of the plain one, so that no input shrinks to nothing; inputs
-    that are too small for them, such as rows of a few numbers, have cells.
+    Residual networks have the stem strides around that of the plain one, so that no input shrinks to nothing; images
+    that are too small for them have cells, and rows of measurements linear layers.
     """
     name, parameters = settings.space, settings.space_args
-    if name == PLAIN and not parameters and min(task.input_shape[1:], default=0) < LEAST_SIDE:
+    if name == PLAIN and not parameters and are_rows(task):
+        name = ROWS
+    elif name == PLAIN and not parameters and min(task.input_shape[1:]) < LEAST_SIDE:
         name = CELLS
     if ":" in name or parameters or not {"channels", "cells"} <= set(inspect.signature(spaces[name]).parameters):
         found = named_space(name, **parameters)
@@ -164,21 +169,41 @@ def begun(run: DesignRun, plan: DesignPlan, elapsed: float, answering: float = 0
     return settled
 
 
+def are_rows(task: Task) -> bool:
+    """Whether inputs are numbers side by side, not a grid: measurements, or a signal of a few values."""
+    return not task.vocabulary and task.dims <= 1 and max(task.input_shape[1:], default=0) < SHORTEST
+
+
+def plain_home(task: Task) -> Residual | Mlp:
+    """The space of a task's plain network."""
+    return Mlp() if are_rows(task) else Residual()
+
+
 def plains(task: Task, limits: Mapping[str, float] | None = None) -> list[Arch]:
     """Plain networks for a task, the thinnest first: what a competent person takes, and thinner ones.
 
-    There are none where inputs have no grid that is large enough, or where limits are on more than can be counted.
+    There are none where images are too small, or where limits are on more than can be counted.
 
     Example:
         >>> from trainless.tasks import task
         >>> [named_space(PLAIN).format(arch)[:16] for arch in plains(task("digits"))]
         ['width=16,depth=1', 'width=16,depth=1', 'width=16,depth=2', 'width=32,depth=2']
     """
-    space = Residual()
+    if not set(limits or ()) <= {"params", "flops"}:
+        return []
+    home = plain_home(task)
     try:
-        usual = space.plain(task)
+        found = {home.plain(task)} if isinstance(home, Mlp) else _thinner(home, task)
     except InputError:
         return []
+    counts = {arch: home.counts(arch, task) for arch in found}
+    fit = [arch for arch in found if all(getattr(counts[arch], name) <= most for name, most in (limits or {}).items())]
+    return sorted(fit, key=lambda arch: counts[arch].flops)
+
+
+def _thinner(space: Residual, task: Task) -> set[Arch]:
+    """The plain residual network and thinner ones."""
+    usual = space.plain(task)
     names = [decision.name for decision in space.decisions]
 
     def changed(**options: int) -> Arch:
@@ -191,11 +216,7 @@ def plains(task: Task, limits: Mapping[str, float] | None = None) -> list[Arch]:
         found.add(changed(width=1))
     if min(-(-length // STRIDES[further]) for length in task.input_shape[1:]) < 4:
         found.discard(changed(width=0, depth=0, stride=further))
-    counts = {arch: space.counts(arch, task) for arch in found}
-    if not set(limits or ()) <= {"params", "flops"}:
-        return []
-    fit = [arch for arch in found if all(getattr(counts[arch], name) <= most for name, most in (limits or {}).items())]
-    return sorted(fit, key=lambda arch: counts[arch].flops)
+    return found
 
 
 def trials(settings: DesignSettings, space: Space, evaluations: int | None = None) -> list[Trial]:
@@ -242,7 +263,7 @@ def recipe_of(settings: DesignSettings, task: Task, epochs: int | None = None) -
     samples = len(task.part("train"))
     batch = max(8, min(found.batch, 2 ** max(0, (samples // STEPS).bit_length() - 1)))
     most = epochs or settings.epochs
-    if max(task.input_shape[1:], default=0) < SHORTEST:  # numbers that stand side by side, not a signal
+    if max(task.input_shape[1:], default=0) < SHORTEST:  # too short to be changed
         return replace(found, epochs=most, batch=batch, augmentation=Augmentation())
     return replace(found, epochs=most, batch=batch, augmentation=augmentation_for(task.dims, strong=most >= MANY))
 
@@ -298,7 +319,7 @@ def _planned(run: DesignRun) -> DesignPlan:
     """The plan without a time budget: the preset's numbers and the usual plain network."""
     settings, task = run.settings, run.task
     found = plains(task, settings.limits) if settings.plain else []
-    usual = next((arch for arch in found if arch == Residual().plain(task)), found[-1]) if found else ()
+    usual = next((arch for arch in found if arch == plain_home(task).plain(task)), found[-1]) if found else ()
     recipe = recipe_of(settings, task)
     space, flops = _home(run, usual, recipe)
     searches, notes = tuple(trials(settings, space)), _notes(no_pruning(settings, space))
@@ -325,7 +346,7 @@ def _home(run: DesignRun, plain: Arch, recipe: Recipe) -> tuple[Space, float]:
     """
     settings, task = run.settings, run.task
     if plain:
-        flops = BAND * Residual().counts(plain, task).flops
+        flops = (ROWS_BAND if are_rows(task) else BAND) * plain_home(task).counts(plain, task).flops
     else:
         samples = len(task.part("train")) * recipe.epochs * (settings.members + settings.baseline)
         flops = settings.work / (3 * samples)
@@ -350,13 +371,14 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     plain: Arch = ()
     least = min(LEAST_MEMBERS, settings.members)
     members, longest, one = settings.members, math.inf, 0.0
-    cost = {arch: Residual().counts(arch, task).flops for arch in found}
+    home = plain_home(task)
+    cost = {arch: home.counts(arch, task).flops for arch in found}
     for arch in found:
         if plain and gone() - spent > PILOT * budget:  # no time to measure: at worst it grows as the work does
             epoch = one * cost[arch] / max(1, cost[plain])
         else:
-            epoch = epoch_seconds(Residual(), arch, seen, recipe, settings.device)
-        measured[Residual().format(arch)] = epoch
+            epoch = epoch_seconds(home, arch, seen, recipe, settings.device)
+        measured[home.format(arch)] = epoch
         left = training_seconds(budget, gone() + search, JUDGING * LEAST_MEMBERS * epoch)
         number, length = members_within(left, good * epoch, settings.members, trainers(settings))
         fits = number * good * epoch <= 1.3 * left * trainers(settings) and number >= least

@@ -37,6 +37,7 @@ from trainless.learn.batches import (
 from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
 from trainless.learn.ridge import fit_head
+from trainless.learn.trees import fit_trees
 
 Report = Callable[[Epoch], None]
 CLASSES = ("binary", "multiclass")
@@ -92,6 +93,8 @@ def train(
     place = torch.device(device)
     if recipe.optimiser == "ridge":
         return fit_head(net, task, recipe, seed=seed, device=place)
+    if recipe.optimiser == "trees":
+        return fit_trees(net, task, recipe, seed=seed)
     with seeded(seed, place), _deterministic(place):
         loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
         if checkpoint is not None and is_there(checkpoint):

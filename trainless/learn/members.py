@@ -23,12 +23,19 @@ from trainless.core.types import Json
 from trainless.learn.checkpoint import Epoch, Trained, load_weights, read_tensors, write_tensors
 from trainless.learn.loop import Report, train
 from trainless.learn.recipe import Recipe
-from trainless.spaces import registry, space
+from trainless.spaces import registry
+from trainless.spaces import space as searched_space
 from trainless.spaces.protocol import Space, require_arch
+from trainless.spaces.trees import Trees
 
 VERSION = 1
 WEIGHTS, MEMBER, CHECKPOINT = "weights.safetensors", "member.json", "checkpoint.safetensors"
 DESCRIPTION = ("name", "input_shape", "target", "mean", "std", "vocabulary", "fingerprint", "source")  # of a task
+
+
+def space(name: str, **parameters: Any) -> Space:
+    """The space of a member: a registered one, or trees, which nothing searches."""
+    return Trees() if name == Trees.name else searched_space(name, **parameters)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Member:
 
     Example:
         >>> from trainless.learn.recipe import recipe
+        >>> from trainless.spaces import space
         >>> member = member_of(space("nb201", channels=4, cells=1), (3, 0, 0, 1, 0, 0), recipe("default"))
         >>> member.space, member.parameters, member.seed
         ('nb201', {'channels': 4, 'cells': 1}, 0)

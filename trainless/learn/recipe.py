@@ -45,8 +45,8 @@ class Recipe:
     Args:
         name: What it is called.
         summary: What it is for, in one line.
-        optimiser: ``"sgd"``, ``"adamw"``, or ``"ridge"``: no steps at all, but the last linear layer in closed form
-            (:mod:`trainless.learn.ridge`).
+        optimiser: ``"sgd"``, ``"adamw"``, or no steps at all: ``"ridge"`` for the last linear layer in closed form
+            (:mod:`trainless.learn.ridge`), ``"trees"`` for trees that are grown (:mod:`trainless.learn.trees`).
         lr: The highest learning rate.
         momentum: Of SGD; Adam's first beta.
         nesterov: Whether SGD looks ahead.
@@ -70,7 +70,7 @@ class Recipe:
 
     name: str
     summary: str = ""
-    optimiser: Literal["sgd", "adamw", "ridge"] = "sgd"
+    optimiser: Literal["sgd", "adamw", "ridge", "trees"] = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
     nesterov: bool = True
@@ -126,6 +126,7 @@ for _recipe in (
         augmentation=Augmentation(shift=0.08, scale=0.1, noise=0.02),
     ),
     Recipe("ridge", "fixed features: the last layer in closed form", optimiser="ridge", epochs=1),
+    Recipe("trees", "extremely randomised trees: grown, not trained", optimiser="trees", epochs=1),
     Recipe(
         "nb201", "NAS-Bench-201's own: 200 epochs, flips and crops", augmentation=Augmentation(flip=(1,), shift=0.125)
     ),

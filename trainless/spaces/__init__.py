@@ -59,6 +59,7 @@ registry.add("transformer", "trainless.spaces.transformer:Transformer")
 registry.add("residual", "trainless.spaces.residual:Residual")
 registry.add("inception", "trainless.spaces.inception:Inception")
 registry.add("rocket", "trainless.spaces.rocket:Rocket")
+registry.add("mlp", "trainless.spaces.mlp:Mlp")
 
 
 def open_space(name: str, text: str = "") -> Space:

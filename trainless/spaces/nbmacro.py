@@ -13,7 +13,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import Extent, has_options
 from trainless.spaces.ops import NORM, BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid, require_least
 from trainless.spaces.sketch import Block, Chain
 
 STAGES = (2, 3, 3)
@@ -28,7 +28,7 @@ _DECISIONS = tuple(
 
 
 @dataclass(frozen=True)
-class NasBenchMacro:
+class NasBenchMacro(ShownSpace):
     """NAS-Bench-Macro: eight layers in three stages, each left out or one of two inverted residuals; 6,561 archs.
 
     A 3×3 stem of ``channels``; every stage doubles the channels and halves the size in its first layer, where the

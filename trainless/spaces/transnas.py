@@ -14,7 +14,7 @@ from trainless.spaces.moves import Extent, has_options
 from trainless.spaces.nb201 import CONV1, CONV3, EDGES, NONE, SKIP, representatives
 from trainless.spaces.nds_net import FactorizedReduce, tally_reduce
 from trainless.spaces.ops import NORM, BlockNetwork, ReluConvNorm, Tally, Zero, conv
-from trainless.spaces.protocol import Counts, require_arch, require_grid, require_least
+from trainless.spaces.protocol import Counts, ShownSpace, require_arch, require_grid, require_least
 from trainless.spaces.sketch import Graph, edge_cell
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3")
@@ -27,7 +27,7 @@ _NOTATION = re.compile(r"(?:64-41414-)?([0-3])_([0-3]{2})_([0-3]{3})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class TransNasMicro:
+class TransNasMicro(ShownSpace):
     """TransNAS-Bench-101's micro space: cells of four nodes and six edges, four operations on each; 4,096 archs.
 
     The network is the benchmark's with a linear classifier: two 3×3 convolutions of stride 2, five modules of

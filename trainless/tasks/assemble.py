@@ -16,7 +16,7 @@ from trainless.core.errors import InputError
 from trainless.core.target import Kind, Target
 from trainless.core.task import PARTS, InputFormat, Part, PartName, Rows, Task
 from trainless.core.types import Array, Floats
-from trainless.tasks.reading import Samples, channels_first, detect
+from trainless.tasks.reading import MEASUREMENTS, Samples, are_measurements, channels_first, detect
 from trainless.tasks.resize import resized
 from trainless.tasks.settings import Reading, reads
 from trainless.tasks.split import FRACTIONS, divided
@@ -73,6 +73,8 @@ def _check(part: PartName, samples: Samples) -> None:
 
 def _inputs(given: Given, reading: Reading, notes: list[str]) -> tuple[dict[PartName, Array], str]:
     layout = detect(given["train"].x.shape[1:], reading)
+    if layout.dims == 1 and layout.channels == "none" and not (reading.dims or reading.size or reading.channels):
+        layout = MEASUREMENTS if are_measurements(given["train"].x) else layout
     if layout.note:
         notes.append(layout.note)
     shape = given["train"].x.shape[1:]

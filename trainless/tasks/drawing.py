@@ -19,7 +19,7 @@ SHADES = " ░▒▓█"
 def sheet(examples: Mapping[str, Sequence[Array]]) -> Image.Image:
     """One row of tiles for every class, with its name above."""
     dims = next((sample.ndim - 1 for row in examples.values() for sample in row), 2)
-    wide = WIDE if dims == 1 else TILE
+    wide = WIDE if dims <= 1 else TILE
     columns = max((len(row) for row in examples.values()), default=1)
     size = (GAP + max(1, columns) * (wide + GAP), GAP + len(examples) * (TILE + HEAD + GAP))
     made = Image.new("RGB", size, PAPER)
@@ -34,8 +34,8 @@ def sheet(examples: Mapping[str, Sequence[Array]]) -> Image.Image:
 
 def tile(sample: Array, wide: int = TILE) -> Image.Image:
     """One input ``(C, *spatial)`` as a small picture."""
-    if sample.ndim == 2:
-        return _lines(sample, wide)
+    if sample.ndim <= 2:
+        return _lines(sample.reshape(-1, sample.shape[-1]), wide)
     plane = _plane(sample)
     low, high = float(plane.min()), float(plane.max())
     grey = np.zeros_like(plane) if high <= low else (plane - low) / (high - low)

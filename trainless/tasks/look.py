@@ -187,7 +187,7 @@ def features_of(task: Task, name: PartName, cases: Index) -> Floats:
     """Numbers that trees tell cases by: inputs in a small size, of signals their spectrum too; means over windows."""
     part = task.part(name)
     rows = part.rows_of(cases)
-    side = max(1, int((FEATURES / task.input_shape[0]) ** (1 / task.dims)))
+    side = max(1, int((FEATURES / task.input_shape[0]) ** (1 / max(1, task.dims))))
     size = tuple(min(side, own) for own in task.input_shape[1:])
     step = max(1, PIECE // int(np.prod(task.input_shape)))
     pieces = [_features(np.asarray(part.x[rows[at : at + step]], np.float32), size) for at in range(0, len(rows), step)]
@@ -195,7 +195,7 @@ def features_of(task: Task, name: PartName, cases: Index) -> Floats:
 
 
 def _features(x: Array, size: tuple[int, ...]) -> Floats:
-    found = [resize(x, size).reshape(len(x), -1)]
+    found = [(resize(x, size) if size else x).reshape(len(x), -1)]
     if len(size) == 1 and x.shape[2] > 1:
         spectrum = np.log1p(np.abs(np.fft.rfft(x - x.mean(2, keepdims=True), axis=2)))[:, :, 1:]
         bins = min(max(1, FEATURES // x.shape[1]), spectrum.shape[2])

@@ -180,7 +180,9 @@ def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
     values = numbers(table[list(source.columns)], path)
     if source.time_column:
         return _long(table, path, source, shape)
-    x = _placed(_fitted(values[:, None], source, shape)[:, 0], source, shape, path)
+    if len(shape) > 1:
+        values = _fitted(values[:, None], source, shape)[:, 0]
+    x = _placed(values, source, shape, path)
     return NewInputs(x, range(len(x)))
 
 

@@ -13,6 +13,11 @@ from trainless.tasks.settings import Reading
 COLOURS = 4  # an axis of at most this many entries beside two or three larger ones is the channels
 LEADS = 16  # a signal of at most this many channels, at least LONGER times as long, is told from an image
 LONGER = 4
+FEW_VALUES = 8  # columns, below which the same deviation may be chance
+UNRELATED = float(np.log(1.5))  # by which the deviations of neighbouring columns differ, of measurements
+APART = 3.0  # deviations between neighbouring columns, of measurements
+ALIKE = 1e-3  # differences below this are of columns that were brought to the same deviation
+ROWS = 20_000  # that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +52,17 @@ def parse_size(size: int | str | tuple[int, ...], dims: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ChannelLayout:
-    """Number of spatial dimensions and where the channel axis is: ``"first"``, ``"last"`` or ``"none"``."""
+    """Number of spatial dimensions and where the channel axis is: ``"first"``, ``"last"`` or ``"none"``.
+
+    Without any spatial dimension every value of a row is a channel of its own.
+    """
 
     dims: int
     channels: str
     note: str = ""
+
+
+MEASUREMENTS = ChannelLayout(0, "first", "rows were read as measurements side by side; dims=1 reads them as signals")
 
 
 def detect(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
@@ -79,6 +90,29 @@ def detect(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
     return _plane(sample) if len(sample) == 2 else _solid(sample)
 
 
+def are_measurements(x: Array) -> bool:
+    """Whether rows ``(N, L)`` are measurements side by side, not signals.
+
+    They are where neighbouring columns vary as differently as unrelated quantities do, lie apart by more than they
+    vary, or were all brought to the same deviation. In a signal values at neighbouring places are alike.
+
+    Example:
+        >>> waves = np.sin(np.arange(40) / 5 + np.arange(30)[:, None])
+        >>> are_measurements(waves), are_measurements(waves * 10.0 ** (np.arange(40) % 3))
+        (False, True)
+    """
+    with np.errstate(all="ignore"):
+        seen = np.asarray(x[:ROWS], np.float64)
+        spread, level = seen.std(0), seen.mean(0)
+    there = np.isfinite(spread) & (spread > 0)
+    if there.sum() < 2:
+        return False
+    spread, level = spread[there], level[there]
+    unlike = float(np.median(np.abs(np.diff(np.log(spread)))))
+    apart = float(np.median(np.abs(np.diff(level))) / np.median(spread))
+    return unlike > UNRELATED or apart > APART or (unlike < ALIKE and len(spread) >= FEW_VALUES)
+
+
 def channels_first(x: Array, layout: ChannelLayout) -> Array:
     """A view of shape ``(N, C, *spatial)``."""
     if layout.channels == "none":
@@ -90,7 +124,8 @@ def _forced(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
     extra = len(sample) - reading.dims if reading.dims else int(reading.channels != "none")
     channels = reading.channels or ("none" if extra == 0 else _end(sample))
     dims = len(sample) - extra
-    if extra not in (0, 1) or extra != int(channels != "none") or not 1 <= dims <= 3:
+    rows = dims == 0 and channels == "first"
+    if extra not in (0, 1) or extra != int(channels != "none") or not (1 <= dims <= 3 or rows):
         given = [f"--{name} {getattr(reading, name)}" for name in ("dims", "channels") if getattr(reading, name)]
         raise InputError(
             f"one sample has shape {sample}, which does not fit {' and '.join(given)}: leave"
