@@ -15,8 +15,11 @@ from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
+from trainless.learn.export import export_onnx, read_about, run_onnx
+from trainless.learn.loop import train
 from trainless.learn.predictor import Predictor, calibrate, predict_part
 from trainless.learn.recipe import recipe
+from trainless.learn.validation import validated
 from trainless.tasks.recordings import Recordings, from_recordings
 from trainless.tasks.settings import Reading
 
@@ -136,3 +139,51 @@ def test_without_records_nothing_changes() -> None:
     predictor = Predictor(task, (Mean(1.0),), np.ones(1))
     assert len(predictor.predict_part("test", task=plain).mean) == len(task.part("test"))
     assert Task("x", (1, 4), Target("binary", 2)).train is None
+
+
+def test_validation_is_by_recording() -> None:
+    task = recordings()
+    valid = task.part("valid")
+    answers = Mean(1.5)(task.tensors("valid")[0]).detach()
+    loss, accuracy = validated(task, answers, task.tensors("valid")[1])
+    p, y = by_hand(task, valid, 1.5), valid.truth
+    assert loss == pytest.approx(-np.mean(np.log(np.where(y == 1, p, 1 - p))), rel=1e-5)
+    assert accuracy == np.mean((p > 0.5) == (y == 1))
+    windows = float(task.target.losses(answers, task.tensors("valid")[1]).mean())
+    assert abs(windows - loss) > 1e-3  # where windows counted, the loss would be another
+    trained = train(Mean(0.1), task, recipe("default", epochs=1))
+    said = predict_part(trained.net, task, "valid")
+    expected = -np.mean(np.log(said[np.arange(len(y)), y]))
+    assert trained.history[-1].valid_loss == pytest.approx(expected, rel=1e-5)
+    assert trained.history[-1].valid_accuracy == np.mean(said.argmax(1) == y)
+
+
+def test_values_of_recordings_too() -> None:
+    part = Part(np.zeros((3, 1, 4)), np.array([1.0, 1.0, 5.0]), records=np.array([0, 0, 1]))
+    task = Task("values", (1, 4), Target("regression", 1), part, part)
+    loss, accuracy = validated(task, torch.tensor([[0.0], [4.0], [3.0]]), torch.tensor([1.0, 1.0, 5.0]))
+    assert loss == pytest.approx(((2 - 1) ** 2 + (3 - 5) ** 2) / 2)
+    assert np.isnan(accuracy)
+
+
+def test_an_exported_ensemble_answers_a_recording(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    task = recordings()
+    index = hold_back(task, recipe("default"), seed=0).held[0]
+    predictor = calibrate((Mean(1.0), Mean(0.3)), np.array([1.0, 2.0]), task, index, accuracy=0.6)
+    export_onnx(predictor, tmp_path / "model.onnx")
+    about = read_about(tmp_path / "model.onnx")
+    assert about["answers"].startswith("one recording")
+    assert about["windows"]["length"] == 16
+    test, said = task.part("test"), predictor.predict_part("test")
+    longest = np.bincount(test.records).argmax()
+    place = np.flatnonzero(np.asarray(test.records)[test.first] == longest)[0]
+    windows = np.asarray(test.x)[test.records == longest].astype(np.float32)
+    assert len(windows) > 2
+    found = run_onnx(tmp_path / "model.onnx", windows)
+    np.testing.assert_allclose(found["probabilities"], said.mean[[place]], atol=1e-5)
+    assert found["refer"].tolist() == [said.refer[place]]
+    assert len(found["wrong_scale"]) == len(windows)
+    flat = run_onnx(tmp_path / "model.onnx", windows / 1e6)
+    assert np.isnan(flat["probabilities"]).all()
+    assert flat["label"].tolist() == [-1]

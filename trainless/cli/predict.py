@@ -121,11 +121,13 @@ def export(
     """Write the whole ensemble with its uncertainty as one ONNX graph, checked against PyTorch."""
     from trainless.core.text import printable
     from trainless.learn.export import export_onnx
+    from trainless.learn.graph import answers_recordings
     from trainless.learn.predictor import class_names
 
     predictor = open_predictor(run, settings.space).reading(reading)
     names = export_onnx(predictor, onnx)
-    typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: inputs; outputs: {', '.join(names)}.")
+    given = "windows, all of one recording at once" if answers_recordings(predictor) else "inputs"
+    typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: {given}; outputs: {', '.join(names)}.")
     shape = "×".join(map(str, predictor.task.input_shape))
     classes = ", ".join(class_names(predictor.task.target)[:12])
     typer.echo(

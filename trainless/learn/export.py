@@ -24,7 +24,7 @@ from trainless.core.opening import without_links
 from trainless.core.task import Task
 from trainless.core.types import Floats, Json
 from trainless.learn.drift import InputStatistics, spread, statistics
-from trainless.learn.graph import EnsembleGraph
+from trainless.learn.graph import EnsembleGraph, answers_recordings
 from trainless.learn.predictor import Prediction, Predictor, class_names
 
 FORMAT = 1  # of the metadata
@@ -36,7 +36,8 @@ _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]:
     """Write an ensemble as one ONNX file with a dynamic batch, check it with onnxruntime; its outputs' names.
 
-    The graph takes raw inputs ``inputs`` in float32 and normalises them as training did. Its outputs are those of
+    The graph takes raw inputs ``inputs`` in float32 and normalises them as training did; where answers are by recording
+    they are called ``windows`` and are all windows of one recording. Its outputs are those of
     :class:`EnsembleGraph`; the metadata (:func:`about`) say what a program has to know that uses it. That a package of
     the extra is missing, or that the graph does not give what PyTorch gives, is an InputError.
     """
@@ -56,7 +57,7 @@ def export_onnx(predictor: Predictor, path: Path, *, seed: int = 0) -> list[str]
                 verbose=False,
                 optimize=True,
                 opset_version=OPSET,
-                input_names=["inputs"],
+                input_names=["windows" if graph.together else "inputs"],
                 output_names=graph.names,
                 dynamic_shapes={"inputs": {0: torch.export.Dim("batch", min=1)}},
             )
@@ -77,7 +78,7 @@ def about(predictor: Predictor) -> Json:
     greatest value of each channel in the training data, ``input_mean`` and ``input_std`` what the graph normalises by
     itself. ``drift`` has what :func:`check_input` compares inputs with.
     """
-    task, known = predictor.task, predictor.inputs
+    task, known, together = predictor.task, predictor.inputs, answers_recordings(predictor)
     mean, std = np.asarray(task.mean or (0.0,)), np.asarray(task.std or (1.0,))
     axes = {1: ["length"], 2: ["height", "width"], 3: ["depth", "height", "width"]}.get(task.dims, [])
     promises = {name: to_json(getattr(predictor, name)) for name in ("sets", "intervals", "deferral", "screening")}
@@ -88,6 +89,8 @@ def about(predictor: Predictor) -> Json:
         "kind": task.target.kind,
         "class_names": list(class_names(task.target)),
         "class_shares": list(predictor.prior),
+        "answers": "one recording, all of whose windows are given together" if together else "each input",
+        "windows": _windows(task) if together else None,
         "positive_class": None if predictor.positive is None else class_names(task.target)[predictor.positive],
         "prevalence": predictor.prevalence,
         "input_shape": list(task.input_shape),
@@ -99,6 +102,13 @@ def about(predictor: Predictor) -> Json:
         "thresholds": {name: value for name, value in promises.items() if value is not None},
         "drift": None if known is None else {name: array.tolist() for name, array in vars(known).items()},
     }
+
+
+def _windows(task: Task) -> Json:
+    """How a recording has to be cut."""
+    up, down = task.source.resampling or (1, 1)
+    how = "as few as cover it, at even distances, so that they overlap; a shorter recording is repeated to fill one"
+    return {"length": task.input_shape[-1], "resample_up": up, "resample_down": down, "cut": how}
 
 
 def _version() -> str:
@@ -176,7 +186,7 @@ def run_onnx(path: Path, x: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[An
     """Run an exported ensemble; its outputs by their names."""
     session = _session(path)
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"inputs": x}), strict=True))
+    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: x}), strict=True))
 
 
 def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
@@ -184,7 +194,8 @@ def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
 
     A label, set or referral may differ only where it hangs on a difference below the tolerance.
     """
-    found, said = run_onnx(path, x), predictor.predict(x)
+    together = np.zeros(len(x), np.int64) if answers_recordings(predictor) else None
+    found, said = run_onnx(path, x), predictor.predict(x, records=together)
     if predictor.inputs is not None:
         known, seen = predictor.inputs, statistics(torch.from_numpy(_normalised(predictor.task, x)))
         like, wrong = found.pop("like_inputs"), found.pop("wrong_scale")

@@ -21,6 +21,10 @@ class EnsembleGraph(nn.Module):
 
     Members run in float32, everything after their outputs in float64, as in :class:`Predictor`. Where an input is on
     another scale than the training data, its probabilities or values are NaN, its label is −1, and it is referred.
+
+    Where the ensemble answers recordings that are cut into windows, the inputs are all windows of one recording, and
+    there is one answer: of the mean of each member's answers, on another scale where most windows are. Whether windows
+    look like the training data is said of each.
     """
 
     mean: Tensor
@@ -33,6 +37,7 @@ class EnsembleGraph(nn.Module):
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         task = predictor.task
+        self.together = answers_recordings(predictor)
         self.nets = nn.ModuleList(net.cpu().eval() for net in predictor.nets)
         self.regression, self.binary = task.target.kind == "regression", task.target.kind == "binary"
         self.temperature = float(predictor.temperature)
@@ -71,6 +76,8 @@ class EnsembleGraph(nn.Module):
         seen = () if self.look is None else self.look(x)
         gone = seen[1] if seen else torch.zeros_like(x.flatten(1)[:, 0], dtype=torch.bool)
         members = torch.stack([self._answers(net(x).double()) for net in self.nets])
+        if self.together:
+            gone, members = gone.double().mean(0, keepdim=True) > 0.5, members.mean(1, keepdim=True)
         share = self.weights.reshape(-1, 1, 1)
         mean = (members * share).sum(0)
         squares = ((members - mean).square() * share).sum(0)
@@ -101,6 +108,11 @@ class EnsembleGraph(nn.Module):
         if self.binary and values.shape[-1] == 1:
             values = torch.cat([torch.zeros_like(values), values], -1)
         return values.softmax(-1)
+
+
+def answers_recordings(predictor: Predictor) -> bool:
+    """Whether an ensemble answers recordings of any length that are cut into windows, not each input by itself."""
+    return predictor.task.source.any_length
 
 
 class InputGraph(nn.Module):

@@ -38,6 +38,7 @@ from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_check
 from trainless.learn.recipe import Recipe
 from trainless.learn.ridge import fit_head
 from trainless.learn.trees import fit_trees
+from trainless.learn.validation import validated
 
 Report = Callable[[Epoch], None]
 CLASSES = ("binary", "multiclass")
@@ -183,9 +184,9 @@ class _Loop:
             answers, y = outputs(state.net, self.valid, self.precision)
         if self.weights is not None:
             answers = answers + prior_of(self.task, answers.shape[1])
-        valid_loss = float(self.task.target.losses(answers, y).mean())
+        valid_loss, accuracy = validated(self.task, answers, y)
         rate = state.optimiser.param_groups[0]["lr"]
-        state.close(Epoch(state.epoch, float(rate), train_loss, valid_loss, _accuracy(self.task, answers, y), seconds))
+        state.close(Epoch(state.epoch, float(rate), train_loss, valid_loss, accuracy, seconds))
         if not math.isfinite(train_loss):
             self.status = (
                 f"diverged: the training loss is {train_loss} in epoch {state.epoch}; lower lr={self.recipe.lr}"
@@ -315,13 +316,6 @@ def _set_rate(optimiser: optim.Optimizer, rate: float) -> None:
             group["lr"].fill_(rate)
         else:
             group["lr"] = rate
-
-
-def _accuracy(task: Task, answers: Tensor, y: Tensor) -> float:
-    if task.target.kind == "regression":
-        return math.nan
-    chosen = (answers[..., 0] > 0).long() if answers.shape[-1] == 1 else answers.argmax(-1)
-    return float((chosen == y).double().mean())
 
 
 def _seed_step(source: torch.Generator, seed: int, epoch: int, step: int) -> None:

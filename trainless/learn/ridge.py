@@ -28,6 +28,7 @@ from trainless.core.types import Array, Floats, Index, Labels
 from trainless.learn.batches import Feed, Precision, class_weights, in_order, outputs
 from trainless.learn.checkpoint import Epoch, Trained
 from trainless.learn.recipe import Recipe
+from trainless.learn.validation import validated
 
 PENALTIES = tuple(10.0 ** (half / 2) for half in range(-6, 13))  # 0.001 to 1,000,000
 HELD_BYTES = 2**31  # features of at most so many bytes are held; of more samples some are drawn
@@ -260,10 +261,8 @@ def fit_head(
         fit = fit_linear(features, y, task.target, balance, together)
         _put_into(head, fit)
         answers, labels = outputs(net, valid, Precision(place))
-    losses = task.target.losses(answers, labels)
-    accuracy = math.nan if task.target.kind == "regression" else _accuracy(answers, labels)
-    seconds = time.monotonic() - started
-    epoch = Epoch(0, recipe.lr, fit.loss, float(losses.mean()), accuracy, seconds)
+    loss, accuracy = validated(task, answers, labels)
+    epoch = Epoch(0, recipe.lr, fit.loss, loss, accuracy, time.monotonic() - started)
     return Trained(net.cpu(), (epoch,))
 
 
@@ -395,8 +394,3 @@ def _probable(decisions: Floats, y: Labels, balanced: bool) -> tuple[float, Tens
     offsets = share * np.log(prior)
     loss = -log_softmax(scale * decisions + offsets, axis=1)[np.arange(len(y)), y].mean()
     return scale, torch.from_numpy(offsets), float(loss)
-
-
-def _accuracy(answers: Tensor, y: Tensor) -> float:
-    chosen = (answers[:, 0] > 0).long() if answers.shape[1] == 1 else answers.argmax(1)
-    return float((chosen == y).double().mean())

@@ -17,6 +17,7 @@ from trainless.core.task import PartName, Task
 from trainless.core.types import Array, Floats
 from trainless.learn.checkpoint import Epoch, Trained
 from trainless.learn.recipe import Recipe
+from trainless.learn.validation import validated
 from trainless.spaces.trees import STEPS, TreesNetwork
 
 ROWS = 20_000  # samples that trees are grown on, at most
@@ -67,9 +68,8 @@ def fit_trees(net: nn.Module, task: Task, recipe: Recipe, *, seed: int = 0) -> T
     valid_x, valid_y = task.tensors("valid")
     with torch.inference_mode():
         answers = grown.eval()(valid_x)
-    losses = task.target.losses(answers, valid_y)
-    right = float((answers.argmax(1) == valid_y).double().mean()) if classes else math.nan
-    epoch = Epoch(0, recipe.lr, math.nan, float(losses.mean()), right, time.monotonic() - started)
+    loss, accuracy = validated(task, answers, valid_y)
+    epoch = Epoch(0, recipe.lr, math.nan, loss, accuracy, time.monotonic() - started)
     return Trained(grown, (epoch,))
 
 
