@@ -38,6 +38,9 @@ SEARCH = ("search", "digits", *SPACE, "--searcher", "random", "--proxies", "para
 Throw = Callable[..., int]
 
 
+FOLDERS = ".folders"
+
+
 def cases(kind: str) -> list[str]:
     return sorted(path.name for path in (CORPUS / kind).iterdir())
 
@@ -119,9 +122,9 @@ def test_stores(given: Callable[[str], Path], throw: Throw, tmp_path: Path) -> N
         throw("store", "export", str(store), str(out / "scores.csv"), into=tmp_path)
 
 
-@pytest.mark.parametrize("case", cases("folders"))
+@pytest.mark.parametrize("case", cases(FOLDERS))
 def test_run_folders(case: str, given: Callable[[str], Path], throw: Throw, tmp_path: Path) -> None:
-    run = given(f"folders/{case}")
+    run = given(f"{FOLDERS}/{case}")
     np.savez(tmp_path / "x.npz", x=np.zeros((2, 1, 8, 8), np.float32))
     common = ("--proxies", "params", "--batch", "4", "--out", str(run))
     for arguments in (
@@ -134,9 +137,9 @@ def test_run_folders(case: str, given: Callable[[str], Path], throw: Throw, tmp_
         throw(*arguments, into=run)
 
 
-@pytest.mark.parametrize("case", [case for case in cases("folders") if case.startswith("sweep")])
+@pytest.mark.parametrize("case", [case for case in cases(FOLDERS) if case.startswith("sweep")])
 def test_folders_of_sweeps(case: str, given: Callable[[str], Path], throw: Throw) -> None:
-    folder = given(f"folders/{case}")
+    folder = given(f"{FOLDERS}/{case}")
     limits = ("--archs", "sample:1", "--proxies", "params", "--batch", "4", "--task", "noise:3x8x8:10")
     throw(
         "bench",
@@ -154,7 +157,7 @@ def test_folders_of_sweeps(case: str, given: Callable[[str], Path], throw: Throw
 
 @pytest.mark.parametrize("case", ["own-space", "own-member"])
 def test_code_runs_only_where_the_command_line_names_it(case: str, given: Callable[[str], Path], throw: Throw) -> None:
-    run = given(f"folders/{case}")
+    run = given(f"{FOLDERS}/{case}")
     for file in (run / "run.json", run / "members/00/member.json"):
         if file.exists():  # as the attacker would who knows where the folder will be
             file.write_text(file.read_text().replace("evil.py", str(run / "evil.py")))

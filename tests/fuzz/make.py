@@ -361,7 +361,8 @@ def folders() -> dict[str, bytes]:
     return {f"{case}/{name}": data for case, files in cases.items() for name, data in files.items()}
 
 
-KINDS = {"arrays": arrays, "tables": tables, "pictures": pictures, "stores": stores, "archs": archs, "folders": folders}
+KINDS = {"arrays": arrays, "tables": tables, "pictures": pictures, "stores": stores, "archs": archs}
+KINDS[".folders"] = folders  # hidden: a list of the runs below this project does not show them
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class RowSettings:
 def sweep(settings: SweepSettings, rows: RowSettings) -> None:
     """Score a whole space or a sample of it, in parallel and resumable.
 
-    With --time no network is begun once the time is over; the same command goes on from there.
+    With --time no network is begun once the time is over; the same command resumes it.
     """
     from trainless.execution.fork_server import prepare
 

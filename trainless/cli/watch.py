@@ -83,7 +83,7 @@ def frame(reader: RunReader, title: str) -> RenderableType:
     from rich.panel import Panel
     from rich.text import Text
 
-    from trainless.core.text import printable
+    from trainless.core.text import counted, printable
 
     progress, failures = reader.progress(), reader.failures
     parts: list[RenderableType] = [_bars(progress), Text(_pace(progress), style="dim")]
@@ -92,9 +92,18 @@ def frame(reader: RunReader, title: str) -> RenderableType:
     elif best := reader.best():
         parts.append(Text(printable(f"Best so far: {best.column} {best.value:.6g}, {best.arch}"), overflow="fold"))
     if failures.total:
-        parts.append(Text(f"Failures: {failures.total:,}, the last of them", style="bold"))
+        ordinary = failures.total - failures.errors
+        counts = [counted(failures.errors, "failure")] if failures.errors else []
+        counts += [f"{counted(ordinary, 'score')} that a network has not, such as a dead one"] if ordinary else []
+        parts.append(Text(f"{'; '.join(counts)}. The last:", style="bold"))
         for arch, column, reason in list(failures.last)[-FAILURES:][::-1]:
-            parts.append(Text(printable(f"  {column}: {reason}  ({arch})"), style="red", overflow="fold"))
+            parts.append(
+                Text(
+                    printable(f"  {column}: {reason}  ({arch})"),
+                    style="red" if failures.errors else "dim",
+                    overflow="fold",
+                )
+            )
     style = STYLES[progress.state]
     head = Text(f"{reader.kind} {printable(title)}: {progress.state}", style=f"bold {style}")
     return Panel(Group(*parts), title=head, title_align="left", border_style=style)
@@ -122,7 +131,8 @@ def _pace(progress: RunProgress) -> str:
     from trainless.core.text import printable
     from trainless.report.page import duration
 
-    words = [f"{progress.seconds:.1f} s" if progress.seconds < 10 else duration(progress.seconds)]
+    known = math.isfinite(progress.seconds)
+    words = [f"{progress.seconds:.1f} s" if progress.seconds < 10 else duration(progress.seconds)] if known else []
     if math.isfinite(progress.rate):
         words.append(f"{progress.rate:.3g} {progress.unit}/s")
     if progress.state == "running":

@@ -18,6 +18,7 @@ from trainless.report.chart import Plot, bar, bounds, chart, colour, dot, frame,
 from trainless.report.contents import Contents, SearchRecord, report_part
 from trainless.report.page import Content, Markup, drawn, grid, percent, rounded, short, tag
 from trainless.report.search import method_legend, methods
+from trainless.report.training import different
 
 MOST_PANELS = 8
 GROUPS = 10  # stations of a search's way
@@ -42,11 +43,22 @@ def landscapes(contents: Contents) -> list[Content]:
         caption = f"{meaning}. Here {'higher' if higher else 'lower'} is better."
         panels.append(drawn(aspect.capitalize() or name, drawing, caption, name if aspect else ""))
     text = (
-        f"All {len(plane.archs):,} different architectures on the plane on which they differ most (principal components"
-        " of their choices, after TEG-NAS). The stronger the colour of the ground, the better the score is there. Lines"
-        " are the ways of the searches from their start (ring) to their winner (star): the mean of what they looked at."
+        f"All {len(plane.archs):,} architectures that were looked at{_twins(len(plane.archs), different(contents))}, on"
+        " the plane on which they differ most (principal components of their choices, after TEG-NAS). The stronger the"
+        " colour of the ground, the better the score is there. Lines are the ways of the searches from their start"
+        " (ring) to their winner (star): the mean of what they looked at."
     )
     return [tag("h3", "The landscape"), tag("p", text), method_legend(searches), grid(*panels)]
+
+
+def _twins(archs: int, networks: int) -> str:
+    """How many networks they are, where some compute the same.
+
+    Example:
+        >>> _twins(61, 60), _twins(60, 60)
+        (', which are 60 different networks', '')
+    """
+    return f", which are {networks:,} different networks" if networks < archs else ""
 
 
 def _aspect(name: str) -> str:

@@ -283,18 +283,23 @@ def search_headline(contents: Contents) -> list[Content]:
 
 
 @report_part()
-def searches(contents: Contents) -> Content:
-    """Every search with its winner and its scores."""
-    names = list(contents.searches[0].directions)
-    head = ["search", "searcher", "seed", "candidates", "seconds", *names, "winner"]
+def searches(contents: Contents) -> list[Content]:
+    """Every search with its winner, and the winners' scores."""
+    names, found = list(contents.searches[0].directions), contents.searches
     rows: list[Sequence[Content]] = []
-    for one in contents.searches:
-        values: Mapping[str, float] = one.best_values[0] if one.best_values else {}
+    for one in found:
         text = contents.space.format(one.best[0]) if contents.space and one.best else str(list(one.best[:1]))
-        scores = [rounded(values.get(name)) for name in names]
         counts = [str(one.seed), f"{one.evaluations:,}", f"{one.seconds:.1f}"]
-        rows.append([one.name, one.searcher, *counts, *scores, tag("code", text)])
-    return table(head, rows, caption="Searches and the scores of their winners")
+        rows.append([one.name, one.searcher, *counts, tag("code", text)])
+    head = ["search", "searcher", "seed", "candidates", "seconds", "winner"]
+    scores = [[rounded((one.best_values[0] if one.best_values else {}).get(name)) for name in names] for one in found]
+    if len(found) < len(names):  # the longer side goes down the page
+        cells = [[name, *column] for name, column in zip(names, zip(*scores, strict=True), strict=True)]
+        beside = table(["score", *(one.name for one in found)], cells, caption="Scores of the winners")
+    else:
+        cells = [[one.name, *row] for one, row in zip(found, scores, strict=True)]
+        beside = table(["search", *names], cells, caption="Scores of the winners")
+    return [table(head, rows, caption="Searches and their winners"), beside]
 
 
 @report_part("design")

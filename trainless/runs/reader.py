@@ -31,6 +31,8 @@ from trainless.spaces.protocol import Space
 
 RunState = Literal["running", "finished", "ended", "stopped"]
 RunKind = Literal["search", "sweep", "design"]
+MEMBER_OF = "member "  # how the column of a training that failed begins
+_ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception|Exit|Interrupt|Timeout|Warning)\b|it took longer|the worker")
 KEPT = 2000  # failures that are kept with their architecture
 OK = "ok"
 SUM_OF_RANKS = "sum of ranks"  # what decides an order where no ranking is named
@@ -38,7 +40,7 @@ MEANINGS: dict[RunState, str] = {
     "running": "a process works on it",
     "finished": "it came to its end",
     "ended": "it stopped before all was done; nobody noted why",
-    "stopped": "no process works on it: the same command goes on with it",
+    "stopped": "no process works on it: the same command resumes it",
 }
 
 
@@ -102,6 +104,19 @@ class Failures:
     @property
     def total(self) -> int:
         return self.reasons.total()
+
+    @property
+    def errors(self) -> int:
+        """How many went wrong; the others are scores that a network has not, such as a dead one, which is ordinary.
+
+        Example:
+            >>> found = Failures()
+            >>> found.add("a", "zico", "the gradient is zero")
+            >>> found.add("a", "snip", "RuntimeError: out of memory")
+            >>> found.total, found.errors
+            (2, 1)
+        """
+        return sum(n for (where, why), n in self.reasons.items() if _ERROR.match(why) or where.startswith(MEMBER_OF))
 
 
 class Measured(NamedTuple):

@@ -25,6 +25,7 @@ from trainless.runs.folder import (
 )
 from trainless.runs.plots import DesignPlots
 from trainless.runs.reader import (
+    MEMBER_OF,
     OK,
     Best,
     Candidates,
@@ -58,6 +59,7 @@ class DesignReader(RunReader, DesignPlots):
         self._plan: Mapping[str, Any] = {}
         self._planned = 0.0
         self._members: dict[str, Mapping[str, Any]] = {}
+        self.summary: Mapping[str, Any] = {}
 
     @property
     def settings(self) -> Json:
@@ -72,7 +74,7 @@ class DesignReader(RunReader, DesignPlots):
                 found.add(arch, f"{name}: {column}", reason)
         for name, about in self._members.items():
             if about["status"] != OK:
-                found.add(str(about["arch"]), f"member {name}", str(about["status"]))
+                found.add(str(about["arch"]), f"{MEMBER_OF}{name}", str(about["status"]))
         return found
 
     def refresh(self) -> bool:
@@ -91,6 +93,8 @@ class DesignReader(RunReader, DesignPlots):
                 about = read_document(self.folder / MEMBERS / name / MEMBER)
                 with undamaged(self.folder / MEMBERS / name, _REMEDY):
                     self._members[name] = _member(about)
+        if not self.summary and is_plain(self.folder / SUMMARY):
+            self.summary = read_document(self.folder / SUMMARY)
         return more
 
     def progress(self) -> RunProgress:
@@ -98,18 +102,19 @@ class DesignReader(RunReader, DesignPlots):
         state = self._state()
         done = sum(reader.progress().done for reader in self.searches.values())
         changed = self._changed()
-        seconds = self._clock() - changed_at(self.folder / CONFIGURATION) if state == "running" else self._spent()
+        began = changed_at(self.folder / CONFIGURATION)
+        seconds = max(0.0, self._clock() - began) if state == "running" else self._spent()
         now = next((stage for stage in stages if stage.done < stage.total), None)
         left, detail, scope = self._left(now) if state == "running" and now else (math.nan, "", "")
         rate = next((r.progress().rate for r in self.searches.values() if r.progress().state == "running"), math.nan)
-        return RunProgress(
-            state, done, None, "evaluations", rate, max(0.0, seconds), left, changed, detail, scope, tuple(stages)
-        )
+        return RunProgress(state, done, None, "evaluations", rate, seconds, left, changed, detail, scope, tuple(stages))
 
     def _spent(self) -> float:
-        """Seconds of all searches and trainings."""
-        trained = sum(float(about["values"][SECONDS]) for about in self._members.values())
-        return trained + sum(reader.progress().seconds for reader in self.searches.values())
+        """Seconds of wall time, as the summary has it, else from the first to the last result; NaN where unknown."""
+        with undamaged(self.folder / SUMMARY, _REMEDY):
+            known = self.summary.get("spent", {}).get("seconds")
+            took = self._worked() - changed_at(self.folder / CONFIGURATION) if known is None else float(known)
+        return took if took >= 0 else math.nan
 
     def _stages(self) -> list[RunStage]:
         trials = self._plan.get("searches", [])
@@ -145,7 +150,11 @@ class DesignReader(RunReader, DesignPlots):
         return math.nan, stage.name, "of this stage"
 
     def _changed(self) -> float:
-        here = [changed_at(self.folder / name) for name in (CONFIGURATION, PLAN, SUMMARY, REPORT)]
+        return max(self._worked(), changed_at(self.folder / REPORT))
+
+    def _worked(self) -> float:
+        """When something was worked out last; a report may be made again at any time."""
+        here = [changed_at(self.folder / name) for name in (CONFIGURATION, PLAN, SUMMARY)]
         members = [changed_at(self.folder / MEMBERS / name / MEMBER) for name in self._members]
         return max(*here, *members, *(reader.progress().changed for reader in self.searches.values()))
 

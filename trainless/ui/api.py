@@ -11,9 +11,20 @@ from trainless.core.files import number
 from trainless.core.text import printable
 from trainless.core.types import Indices as Places
 from trainless.core.types import Json
+from trainless.learn.sanity import metric_in_words
 from trainless.report import draw
-from trainless.report.words import space_in_words
+from trainless.report.words import (
+    class_rows,
+    estimate_in_words,
+    plain,
+    positive_in_words,
+    sanity_in_words,
+    space_in_words,
+    yardstick_rows,
+)
+from trainless.report.words import ordered as ordered_metrics
 from trainless.runs.reader import MEANINGS, RunProgress, RunReader
+from trainless.runs.reader_design import DesignReader
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
 
@@ -56,7 +67,9 @@ def listed(runs: OpenRuns) -> Json:
                 found.append(_unread(name, runs.listed.about(name)))
                 continue
             with runs.reading(name) as reader:
-                found.append(_brief(runs, name, reader))
+                brief = _brief(runs, name, reader)
+                (brief["answer"] or {}).pop("tables", None)  # a list has no room for them
+                found.append(brief)
             left -= time.monotonic() - began if fresh else 0.0
         except (TrainlessError, OSError) as error:
             found.append({"id": name, "problem": printable(str(error))})
@@ -85,9 +98,38 @@ def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
         **_what(reader.settings),
         "progress": told(reader.progress()),
         "best": None if best is None else clean(best._asdict()),
-        "failures": reader.failures.total,
+        "failures": reader.failures.errors,
+        "unscored": reader.failures.total - reader.failures.errors,
+        "answer": _answer(reader),
         "report": runs.listed.report_written(name) > 0,
     }
+
+
+def _answer(reader: RunReader) -> Json | None:
+    """What a finished design came to on its test part, in words, the worst first; None for all else."""
+    if not isinstance(reader, DesignReader) or not (test := reader.summary.get("test")):
+        return None
+    fine, first = sanity_in_words(test)
+    names, beside = yardstick_rows(test)
+    tables = [
+        {
+            "title": f"On {test['samples']:,} test {test.get('unit', 'cases')}, with 95 % intervals",
+            "head": ["metric", "the ensemble", "members on average"],
+            "rows": [
+                [metric_in_words(each), estimate_in_words(test["ensemble"][each]), plain(test["members_mean"][each])]
+                for each in ordered_metrics(test["ensemble"])
+            ],
+        },
+        {"title": "Every class", "head": ["class", "cases", "precision", "recall", "F1"], "rows": class_rows(test)},
+        {"title": "Against what is simpler", "head": ["", *map(metric_in_words, names)], "rows": beside},
+    ]
+    lines = positive_in_words(test)
+    task = reader.summary.get("task", {})
+    told = {"ok": fine, "first": first, "lines": lines, "tables": [each for each in tables if each["rows"]]}
+    best = next(ordered_metrics(test["ensemble"]), "")
+    figure = {"metric": metric_in_words(best), "value": test["ensemble"][best]["value"]} if best else None
+    found: Json = clean({**told, "figure": figure, "classes": list(task.get("classes", ()))})
+    return found
 
 
 def told(progress: RunProgress) -> Json:
@@ -225,6 +267,8 @@ def _flat(settings: Mapping[str, Any], left_out: Sequence[str] = (), before: str
     Example:
         >>> _flat({"task": {"name": "digits"}, "limits": {}, "seeds": [0, 1], "format": 1}, ["format"])
         {'task: name': 'digits', 'limits': '–', 'seeds': '0, 1'}
+        >>> _flat({"seconds": 156.50759207251417})
+        {'seconds': '156.508'}
     """
     found: dict[str, str] = {}
     for name, value in settings.items():
@@ -235,6 +279,10 @@ def _flat(settings: Mapping[str, Any], left_out: Sequence[str] = (), before: str
         if isinstance(value, Mapping) and value:
             found |= _flat(value, (), f"{before}{name}: ")
             continue
-        said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        said = ", ".join(map(_short, value)) if isinstance(value, list) else _short(value)
         found[f"{before}{name}"] = "–" if value in (None, "", [], {}) else said
     return found
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,7 @@
 // Which page is shown, and when it asks again.
 
-import { h, link, note, put } from "./dom.js";
+import { h, link, note, place, put } from "./dom.js";
+import { closeArch } from "./drawing.js";
 import { listPage } from "./list.js";
 import { runPage } from "./run.js";
 import { comparePage } from "./compare.js";
@@ -9,13 +10,8 @@ const main = document.getElementById("main"), crumbs = document.getElementById("
 const pulse = document.getElementById("pulse"), tip = document.getElementById("tip");
 let shown = null, timer = 0, turn = 0;
 
-function place() {
-  const [view, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return { view, query: new URLSearchParams(query || "") };
-}
-
 function pageFor({ view, query }) {
-  if (view === "run") return runPage(query.get("id") || "", query.get("tab") || "");
+  if (view === "run") return runPage(query.get("id") || "");
   if (view === "compare") return comparePage(query.getAll("id"));
   return listPage();
 }
@@ -35,16 +31,25 @@ async function look(mine) {
       put(pulse, "the server does not answer");
     } else {
       put(shown.element, note(error.message, true), h("p", null, h("a", { href: link("") }, "All runs")));
-      timer = setTimeout(go, again);
+      timer = setTimeout(() => { shown = null; go(); }, again);
       return;
     }
   }
   timer = setTimeout(() => look(mine), document.hidden ? 10000 : again);
 }
 
+// What an address is about: the same page is not made anew for another tab of it, or for an architecture.
+function subject({ view, query }) {
+  return JSON.stringify([view, query.getAll("id")]);
+}
+
 function go() {
+  const now = place();
+  if (shown && shown.moved && shown.subject === subject(now)) { shown.moved(now.query); return; }
+  closeArch();
   turn += 1;
-  shown = pageFor(place());
+  shown = pageFor(now);
+  shown.subject = subject(now);
   put(main, shown.element);
   put(crumbs, shown.crumbs || []);
   document.title = shown.title ? `${shown.title} · trainless` : "trainless";

@@ -34,6 +34,24 @@ export function link(view, values) {
   return `#/${view}${text ? `?${text}` : ""}`;
 }
 
+// The view that the address names, and what it says about it.
+export function place() {
+  const [view, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { view, query: new URLSearchParams(query || "") };
+}
+
+// Arrow keys move the focus among elements that stand beside or below each other.
+export function arrows(element, selector, [back, on]) {
+  element.addEventListener("keydown", (event) => {
+    const all = [...element.querySelectorAll(selector)], at = all.indexOf(document.activeElement);
+    const to = { [back]: at - 1, [on]: at + 1, Home: 0, End: all.length - 1 }[event.key];
+    if (at < 0 || to === undefined || !all[to]) return;
+    event.preventDefault();
+    all[to].focus();
+  });
+  return element;
+}
+
 export async function ask(path, values) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values || {})) for (const each of [value].flat()) query.append(name, each);

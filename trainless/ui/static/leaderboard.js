@@ -1,7 +1,7 @@
 // The leaderboard: sorted and filtered where the runs are read, page by page.
 
-import { ask, figure, h, put } from "./dom.js";
-import { openArch } from "./drawing.js";
+import { arrows, ask, figure, h, put } from "./dom.js";
+import { showArch } from "./drawing.js";
 
 const PAGE = 50;
 
@@ -32,7 +32,7 @@ export function filters(changed) {
 export function leaderboardTab() {
   let run = null, by = null, descending = false, offset = 0, asked = 0;
   const filter = filters(() => { offset = 0; load(); });
-  const head = h("thead"), body = h("tbody"), pages = h("div", { class: "pages" });
+  const head = h("thead"), body = arrows(h("tbody"), "td.arch button", ["ArrowUp", "ArrowDown"]), pages = h("div", { class: "pages" });
   const element = h("div", null, filter.element, h("div", { class: "scroll" }, h("table", { class: "rows" }, head, body)), pages);
 
   function sort(name, first) {
@@ -55,7 +55,7 @@ export function leaderboardTab() {
 
   function line(row) {
     return h("tr", null, run.ranked ? h("td", { class: "n" }, figure(row.rank)) : null, run.named ? h("td", null, row.name) : null,
-      h("td", { class: "arch" }, h("button", { class: "plain", click: () => openArch(run, row, run.columns) }, h("code", null, row.arch))),
+      h("td", { class: "arch" }, h("button", { class: "plain", click: () => showArch(row) }, h("code", null, row.arch))),
       row.values.map((value) => h("td", { class: "n" }, figure(value))),
       h("td", { class: row.status === "ok" ? "status" : "status bad" }, row.status));
   }

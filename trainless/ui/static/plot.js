@@ -86,7 +86,7 @@ export function scatter(points, names, logs, ranked, pick) {
     "data-tip": `${ranked ? `${point[3] + 1}. ` : ""}${names.x} ${figure(point[0])}, ${names.y} ${figure(point[1])}`,
     "data-arch": point[2],
     click: () => pick(point[2]),
-    keydown: (event) => { if (event.key === "Enter") pick(point[2]); },
+    keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(point[2]); } },
   }));
   return { chart: drawn(`${names.y} against ${names.x}`, marks, dots), shown: shown.length };
 }

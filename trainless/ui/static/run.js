@@ -1,7 +1,7 @@
 // One run: how far it is, and its tabs.
 
-import { ago, ask, bar, count, duration, figure, h, link, pace, put, state } from "./dom.js";
-import { openArch } from "./drawing.js";
+import { ago, arrows, ask, bar, count, duration, figure, h, link, pace, place as address, put, state } from "./dom.js";
+import { closeArch, openArch, showArch } from "./drawing.js";
 import { filters, leaderboardTab } from "./leaderboard.js";
 import { improvement, scatter } from "./plot.js";
 
@@ -24,11 +24,7 @@ function scatterTab() {
   async function load() {
     if (!run.columns.length) { put(place, h("p", { class: "empty" }, "No architecture was scored yet.")); return; }
     const found = await ask("/api/points", { id: run.id, x: x.value, y: y.value, ...filter.values() });
-    const pick = async (arch) => {
-      const rows = await ask("/api/rows", { id: run.id, words: arch, count: 20 });
-      const row = rows.rows.find((each) => each.arch === arch);
-      if (row) openArch(run, row, run.columns);
-    };
+    const pick = (arch) => showArch({ arch });
     const { chart, shown } = scatter(found.points, { x: x.value, y: y.value }, { x: logX.checked, y: logY.checked }, found.ranked, pick);
     const said = [`${shown.toLocaleString("en")} of ${found.all.toLocaleString("en")} candidates`, found.ranked ? "the ten best stand out" : null, "choose a point to see its architecture"];
     put(place, shown ? chart : h("p", { class: "empty" }, "No candidate has both values."), h("figcaption", null, `${said.filter(Boolean).join("; ")}.`));
@@ -116,41 +112,80 @@ function facts(run) {
   return [
     fact(count(progress), progress.unit, progress.detail, progress.stages.length ? null : bar(progress)),
     progress.rate === null && !going ? null : fact(pace(progress), going ? "pace of the last minute" : "mean pace", going ? `${duration(progress.seconds)} so far` : ""),
-    going ? fact(duration(progress.left), progress.scope ? `left ${progress.scope}` : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "in all", ago(progress.changed)),
+    going ? fact(duration(progress.left), progress.scope ? `left ${progress.scope}` : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "of wall time", ago(progress.changed)),
     run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch, null, "best") : fact("–", "best", "nothing scored yet"),
-    fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored"),
+    run.failures || !run.unscored ? fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored", null, run.failures ? "bad" : null)
+      : fact(run.unscored.toLocaleString("en"), run.unscored === 1 ? "score that a network has not" : "scores that networks have not", "such as of dead ones; reasons below"),
   ];
+}
+
+// What a design came to: the answer first, in the words of the terminal and the report.
+function verdict(answer) {
+  if (!answer) return null;
+  return h("div", { class: `note ${answer.ok ? "good" : "bad alarm"}`, role: answer.ok ? "status" : "alert" }, h("b", null, answer.ok ? "✓ " : "⚠ ", answer.first), answer.lines.map((line) => h("div", null, line.trim())));
+}
+
+function answerTab() {
+  const element = h("div");
+  return {
+    element,
+    async update(about) {
+      const grid = (table) => [h("h3", null, table.title), h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, table.head.map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", null, table.rows.map(([name, ...cells]) => h("tr", null, h("th", { scope: "row" }, name), cells.map((cell) => h("td", { class: "num" }, cell)))))))];
+      put(element, about.answer ? about.answer.tables.map(grid) : h("p", { class: "empty" }, "It is not finished, or the data have no test part."));
+    },
+  };
 }
 
 function stages(progress) {
   return progress.stages.map((stage) => h("div", null, h("small", null, h("span", null, stage.name), h("span", null, `${figure(Math.round(stage.done * 100) / 100)} of ${figure(stage.total)}`)), h("progress", { max: stage.total, value: stage.done, "aria-label": stage.name })));
 }
 
-export function runPage(id, wanted) {
-  const heading = h("div", { class: "top" }), about = h("p", { class: "sub" }), numbers = h("div", { class: "facts" });
-  const parts = h("div", { class: "stages" }), bar_ = h("div", { class: "tabs", role: "tablist" }), place = h("div", { role: "tabpanel" });
-  const element = h("div", null, heading, about, numbers, parts, bar_, place);
+export function runPage(id) {
+  const heading = h("div", { class: "top" }), about = h("p", { class: "sub" }), numbers = h("div", { class: "facts" }), said = h("div");
+  const parts = h("div", { class: "stages" }), bar_ = arrows(h("div", { class: "tabs", role: "tablist" }), "button", ["ArrowLeft", "ArrowRight"]), place = h("div", { role: "tabpanel" });
+  const element = h("div", null, heading, about, said, numbers, parts, bar_, place);
   put(about, "Reading…");
-  const tabs = { leaderboard: leaderboardTab(), plot: scatterTab(), progress: improvementTab(), failures: failuresTab(), settings: settingsTab(), searches: searchesTab() };
-  const seen = {};
-  let open = wanted in tabs ? wanted : "", run = null;
+  const tabs = { answer: answerTab(), leaderboard: leaderboardTab(), plot: scatterTab(), progress: improvementTab(), failures: failuresTab(), settings: settingsTab(), searches: searchesTab() };
+  const seen = {}, wanted = address().query.get("tab") || "";
+  let open = wanted in tabs ? wanted : "", run = null, first = true;
 
   async function show(name) {
     open = name;
     history.replaceState(null, "", link("run", { id, tab: name }));
-    if (place.firstChild !== tabs[name].element) put(place, tabs[name].element);
-    drawTabs();
+    settle();
     await update();
   }
 
   function drawTabs() {
-    const titles = { leaderboard: [run.kind === "design" ? "Members" : "Leaderboard", run.rows], plot: ["Scatter"], progress: ["Best so far"], failures: ["Failures", run.failures], settings: ["Settings"] };
+    const titles = run.answer ? { answer: ["Answer"] } : {};
+    Object.assign(titles, { leaderboard: [run.kind === "design" ? "Members" : "Leaderboard", run.rows], plot: ["Scatter"], progress: ["Best so far"], failures: ["Failures", run.failures + run.unscored], settings: ["Settings"] });
     if (run.below.length) titles.searches = ["Searches", run.below.length];
     if (!(open in titles)) open = "leaderboard";
     const now = JSON.stringify([open, titles]);
     if (bar_.dataset.now === now) return;
     bar_.dataset.now = now;
-    put(bar_, Object.entries(titles).map(([name, [words, number]]) => h("button", { role: "tab", "aria-selected": String(name === open), "data-tab": name, click: () => show(name) }, words, number ? h("span", null, number.toLocaleString("en")) : null)));
+    const focused = bar_.contains(document.activeElement);
+    put(bar_, Object.entries(titles).map(([name, [words, number]]) => h("button", { role: "tab", "aria-selected": String(name === open), "data-tab": name, tabindex: name === open ? 0 : -1, click: () => show(name) }, words, number ? h("span", null, number.toLocaleString("en")) : null)));
+    if (focused) bar_.querySelector("[aria-selected=true]").focus();
+  }
+
+  const usual = () => (run.answer ? "answer" : run.kind === "design" && !run.rows && run.below.length ? "searches" : "leaderboard");
+
+  // The address names an architecture, or none any more, or another tab.
+  async function moved(query) {
+    if (!run) return;
+    const tab = query.get("tab") || usual(), arch = query.get("arch"), name = query.get("name");
+    if (tab !== open && tab in tabs) { open = tab; settle(); await update(); }
+    if (!arch) { closeArch(); return; }
+    const found = await ask("/api/rows", { id: run.id, words: name ? `${name} ${arch}` : arch, count: 50 });
+    const row = found.rows.find((each) => each.arch === arch && (!name || each.name === name));
+    if (row && address().query.get("arch") === arch) openArch(run, row, run.columns);
+  }
+
+  function settle() {
+    drawTabs();
+    if (place.firstChild !== tabs[open].element) put(place, tabs[open].element);
   }
 
   async function update() {
@@ -163,18 +198,20 @@ export function runPage(id, wanted) {
   async function refresh() {
     run = await ask("/api/run", { id });
     put(heading, h("h1", null, id === "." ? "This run" : id), state(run.progress), run.report ? h("a", { class: "button push", href: `/report?${new URLSearchParams({ id })}`, target: "_blank", rel: "noopener" }, "Open the report") : null);
-    put(about, [run.kind, run.what, run.space, run.task].filter(Boolean).join(" · "));
+    const classes = run.answer ? run.answer.classes.join(", ") : "";
+    put(about, [run.kind, run.what, run.space, run.task, classes].filter(Boolean).join(" · "));
+    put(said, verdict(run.answer));
     put(numbers, facts(run));
     numbers.className = `facts ${run.progress.state}`;
     parts.className = `stages ${run.progress.state}`;
     put(parts, stages(run.progress));
     parts.hidden = !run.progress.stages.length;
-    if (!open) open = run.kind === "design" && !run.rows && run.below.length ? "searches" : "leaderboard";
-    drawTabs();
-    if (place.firstChild !== tabs[open].element) put(place, tabs[open].element);
+    if (!open) open = usual();
+    settle();
     await update();
+    if (first) { first = false; await moved(address().query); }
     return run.progress.state === "running" ? 1000 : 5000;
   }
 
-  return { element, refresh, title: id, crumbs: [h("a", { href: link("") }, "Runs"), " / ", id === "." ? "this run" : id] };
+  return { element, refresh, moved, title: id, crumbs: [h("a", { href: link("") }, "Runs"), " / ", id === "." ? "this run" : id] };
 }
