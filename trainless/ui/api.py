@@ -23,7 +23,7 @@ from trainless.report.words import (
     yardstick_rows,
 )
 from trainless.report.words import ordered as ordered_metrics
-from trainless.runs.reader import MEANINGS, RunProgress, RunReader
+from trainless.runs.reader import MEANINGS, SUM_OF_RANKS, Measured, RunProgress, RunReader
 from trainless.runs.reader_design import DesignReader
 from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
@@ -234,7 +234,7 @@ def compared(runs: OpenRuns, names: Sequence[str]) -> Json:
             part = {
                 "archs": set(table.archs),
                 "top": [table.archs[place] for place in first],
-                "columns": {column.name: column.higher_is_better for column in table.columns},
+                "columns": {column.name: column.higher_is_better for column in _measured(reader)},
                 "settings": clean(reader.settings),
                 "brief": _brief(runs, name, reader),
             }
@@ -250,6 +250,12 @@ def compared(runs: OpenRuns, names: Sequence[str]) -> Json:
         "shared": [[len(one["archs"] & other["archs"]) for other in parts] for one in parts],
         "tops": TOP,
     }
+
+
+def _measured(reader: RunReader) -> list[Measured]:
+    """The columns that mean the same in every run: a place among a run's own candidates does not."""
+    order = printable(str(reader.settings.get("ranking") or SUM_OF_RANKS))
+    return [column for column in reader.table().columns if column.name != order]
 
 
 def _side_by_side(settings: Sequence[Json]) -> list[Json]:
