@@ -20,11 +20,12 @@ from scipy.stats import beta
 
 from trainless.core.errors import InputError
 from trainless.core.target import Target
-from trainless.core.types import Floats, Labels, Mask
+from trainless.core.types import Floats, Index, Labels, Mask
 
 Weighted = Callable[[Floats], float]
 DRAWN = 3 * 10**8  # samples that all draws of a bootstrap together may have
 LEAST_DRAWS = 100
+TOGETHER = 2**22  # ranks of samples that are looked at in one go
 NOTHING = 1e-12  # of a value: draws that differ by less are the same
 
 
@@ -98,11 +99,10 @@ def auc(y: Labels, p: Floats) -> Weighted:
 
     Tied scores count one half (Mann & Whitney). NaN where only one class is there.
     """
-    columns = [1] if p.shape[1] == 2 else range(p.shape[1])
-    parts = [_one_auc(y == k, p[:, k]) for k in columns]
+    areas = _areas(y, p)
 
     def value(weights: Floats) -> float:
-        values = np.array([part(weights) for part in parts])
+        values = areas(weights)
         return _mean(values[np.isfinite(values)])
 
     return value
@@ -223,10 +223,9 @@ def auc_bounds(y: Labels, p: Floats, level: float) -> Bounds:
     min(m, n) pairs that share no case: these are independent. Where all pairs are in the right order, all in the wrong
     one or all tied, the interval is conservative; it is meant for nothing else.
     """
-    columns = [1] if p.shape[1] == 2 else list(range(p.shape[1]))
-    ups = np.array([(y == k).sum() for k in columns], np.float64)
+    ups = np.array([(y == k).sum() for k in _against_the_rest(y, p)], np.float64)
     pairs = np.minimum(ups, len(y) - ups)
-    right = np.nan_to_num([_one_auc(y == k, p[:, k])(np.ones(len(y))) for k in columns]) * pairs
+    right = np.nan_to_num(_areas(y, p)(np.ones(len(y)))) * pairs
     return _mean_of_shares(right, pairs, level)
 
 
@@ -404,18 +403,46 @@ def _share_right(among: Mask, right: Mask) -> Weighted:
     return value
 
 
-def _one_auc(positive: Mask, score: Floats) -> Weighted:
-    distinct, group = np.unique(score, return_inverse=True)
-    group = group.reshape(-1)
+def _against_the_rest(y: Labels, p: Floats) -> Index:
+    """The classes that are there, each to be told from all others; of two the second alone."""
+    return np.array([1]) if p.shape[1] == 2 else np.unique(y).astype(np.int64)
 
-    def value(weights: Floats) -> float:
-        ups = np.bincount(group, weights * positive, len(distinct))
-        downs = np.bincount(group, weights * ~positive, len(distinct))
-        pairs = ups.sum() * downs.sum()
-        below = np.cumsum(downs) - downs / 2
-        return float(ups @ below / pairs) if pairs else math.nan
 
-    return value
+def _areas(y: Labels, p: Floats) -> Callable[[Floats], Floats]:
+    """The area under the ROC curve of each class against the rest; NaN where there are no pairs."""
+    classes = _against_the_rest(y, p)
+    step = max(1, TOGETHER // max(1, len(y)))
+    blocks = [_areas_of(y, p, classes[begin : begin + step]) for begin in range(0, len(classes), step)]
+    return lambda weights: np.concatenate([block(weights) for block in blocks])
+
+
+def _areas_of(y: Labels, p: Floats, classes: Index) -> Callable[[Floats], Floats]:
+    """The areas of some classes, from the ranks of their own samples (Mann & Whitney).
+
+    Each sample of a class wins against the weight below it and half the weight tied with it; the pairs within the
+    class, which are counted too, are half the square of its weight.
+    """
+    scores = np.ascontiguousarray(p[:, classes].T)
+    order = scores.argsort(1)
+    samples = [np.flatnonzero(y == k) for k in classes]
+    own, row = np.concatenate(samples), np.repeat(np.arange(len(classes)), [len(each) for each in samples])
+    ranked = np.take_along_axis(scores, order, 1)
+    ends = [
+        (values.searchsorted(score[one]), values.searchsorted(score[one], "right"))
+        for values, score, one in zip(ranked, scores, samples, strict=True)
+    ]
+    below, not_above = (np.concatenate(each) for each in zip(*ends, strict=True))
+    passed = np.zeros((len(classes), len(y) + 1))
+
+    def areas(weights: Floats) -> Floats:
+        np.cumsum(weights[order], axis=1, out=passed[:, 1:])
+        each = weights[own]
+        twice = np.bincount(row, each * (passed[row, below] + passed[row, not_above]), len(classes))
+        ups = np.bincount(row, each, len(classes))
+        pairs = ups * (weights.sum() - ups)
+        return np.where(pairs > 0, (twice - ups**2) / np.where(pairs > 0, 2 * pairs, 1), math.nan)
+
+    return areas
 
 
 def _mean(values: Floats) -> float:

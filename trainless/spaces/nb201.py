@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,8 +20,8 @@ from trainless.spaces.sketch import Graph, edge_cell
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 NONE, SKIP, CONV1, CONV3, POOL = range(5)
 
-_Term = tuple[object, ...]
-_Value = Counter[_Term]
+_Value = tuple[tuple[int, int], ...]  # a sum: the number of each term, in order, and how often it is there
+_Terms = dict[tuple[object, ...], int]  # each term that was met has a number
 
 
 @functools.cache
@@ -31,42 +30,44 @@ def representatives(options: tuple[int, ...], *, learned_skips: bool = False) ->
 
     With ``learned_skips`` a skip from the cell's input has weights of its own.
     """
-    first: dict[str, Arch] = {}
+    terms: _Terms = {}
+    first: dict[_Value, Arch] = {}
     chosen: dict[Arch, Arch] = {}
     for arch in itertools.product(options, repeat=len(EDGES)):
-        signature = min(repr(_walk(arch, labels, learned_skips)[0]) for labels in _relabellings(arch, learned_skips))
-        chosen[arch] = first.setdefault(signature, arch)
+        plain, alike = _walk(arch, {}, learned_skips, terms)
+        labelled = (_walk(arch, labels, learned_skips, terms)[0] for labels in _relabellings(alike))
+        chosen[arch] = first.setdefault(min(labelled, default=plain), arch)
     return chosen
 
 
-def _walk(arch: Arch, labels: dict[int, int], learned_skips: bool) -> tuple[_Term, dict[_Term, list[int]]]:
-    """The output node's value with convolutions labelled as told, and which edges have alike convolutions."""
-    values: list[_Value] = [Counter({("x",): 1}), Counter(), Counter(), Counter()]
-    alike: dict[_Term, list[int]] = {}
+def _walk(arch: Arch, labels: dict[int, int], learned_skips: bool, terms: _Terms) -> tuple[_Value, list[list[int]]]:
+    """The output node's value with convolutions labelled as told, and edges whose convolutions are alike."""
+    values: list[dict[int, int]] = [{terms.setdefault(("x",), len(terms)): 1}, {}, {}, {}]
+    alike: dict[int, list[int]] = {}
     for edge, ((source, target), option) in enumerate(zip(EDGES, arch, strict=True)):
-        if option == SKIP and not (learned_skips and source == 0):
-            values[target] += values[source]
-        elif option == POOL:
-            values[target] += Counter({("pool", term): times for term, times in values[source].items()})
-        elif option != NONE:
-            term = ("conv", option, labels.get(edge, 0), _frozen(values[source]))
+        if option == NONE:
+            continue
+        read = values[source]
+        if option == POOL:
+            read = {terms.setdefault(("pool", term), len(terms)): times for term, times in read.items()}
+        elif option != SKIP or (learned_skips and source == 0):
+            key = ("conv", option, labels.get(edge, 0), tuple(sorted(read.items())))
+            term = terms.setdefault(key, len(terms))
             alike.setdefault(term, []).append(edge)
-            values[target][term] += 1
-    return _frozen(values[3]), alike
+            read = {term: 1}
+        for term, times in read.items():
+            values[target][term] = values[target].get(term, 0) + times
+    return tuple(sorted(values[3].items())), [edges for edges in alike.values() if len(edges) > 1]
 
 
-def _frozen(value: _Value) -> _Term:
-    return tuple(sorted(value.items(), key=repr))
-
-
-def _relabellings(arch: Arch, learned_skips: bool) -> Iterator[dict[int, int]]:
+def _relabellings(alike: list[list[int]]) -> Iterator[dict[int, int]]:
     """Every way to number convolutions of the same kernel that read alike: their order means nothing."""
-    _, alike = _walk(arch, {}, learned_skips)
-    groups = list(alike.values())
-    for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in groups)):
+    if not alike:
+        return
+    for orders in itertools.product(*(itertools.permutations(range(len(group))) for group in alike)):
         yield {
             edge: label
-            for group, order in zip(groups, orders, strict=True)
+            for group, order in zip(alike, orders, strict=True)
             for edge, label in zip(group, order, strict=True)
         }
 
