@@ -435,6 +435,7 @@ def normalised(
     by_hand = BY_HAND.get(net, ()) if mode == "off" else ()
     ours = is_ours(net)  # asked before anything is replaced
     rules = NormRules(net, mode, observe, statistics, samples)
+    ours = is_ours(net)  # asked while no forward is replaced
     with ExitStack() as after:
         after.callback(_give_back, before)
         for name, module in modules(net):

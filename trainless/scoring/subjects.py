@@ -19,6 +19,7 @@ from trainless.core.seeds import seeded
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import one_line
+from trainless.probe.layers import removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.points import in_precision_of
 from trainless.probe.probe import private_copy
@@ -376,10 +377,11 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
     """Run a private network once without gradients, or say why it cannot be run."""
     weights = {key: tensor.detach() for key, tensor in net.named_parameters()}
     x = in_precision_of(weights.values(), x)
-    hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
     try:
         with seeded(0), torch.no_grad(), normalised(net, "fresh"):
-            outputs = run(net, weights, x)
+            hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
+            with removed_after([hook]):
+                outputs = run(net, weights, x)
     except TrainlessError:
         raise
     except (Exception, SystemExit) as error:
@@ -393,8 +395,6 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
         raise InputError(
             f"the network {name} cannot run on inputs of shape (N, {shape}) ({one_line(error)}): {remedy}"
         ) from error
-    finally:
-        hook.remove()
     if outputs.ndim < 2 or len(outputs) != len(x):
         raise InputError(
             f"the network {name} returned a tensor of shape {tuple(outputs.shape)} for {len(x)} samples; expected one"
