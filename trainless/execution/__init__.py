@@ -1,4 +1,4 @@
-"""Executors: where jobs run: in this process, in several on this machine, or on a Ray cluster."""
+"""Executors: where jobs run: in this process, in several on this machine, on a Ray cluster or on SLURM."""
 
 from __future__ import annotations
 
@@ -12,3 +12,4 @@ if TYPE_CHECKING:
 registry: Registry[type[Pool[Any, Any, Any]]] = Registry("executor", "executors")
 registry.add("local", "trainless.execution.local:Processes")
 registry.add("ray", "trainless.execution.ray:Cluster")
+registry.add("slurm", "trainless.execution.slurm:Slurm")

@@ -78,7 +78,7 @@ class Execution:
         timeout: Seconds that one job may take; None for as long as it likes.
         memory: Bytes that one worker may take; None for as much as there is.
         device: Where the networks are; several workers share a GPU.
-        address: Of a cluster; empty starts one here.
+        address: Of a cluster; empty starts one here. For SLURM what is asked of it.
     """
 
     executor: str = "local"
@@ -106,6 +106,11 @@ class Execution:
     def _cannot(self, given: str, what: str, attribute: str) -> str:
         able = " or ".join(name for name in registry.names() if getattr(registry[name], attribute))
         return f"{given} was given, but the executor {self.executor} cannot {what}: leave it out, or use {able}"
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether the workers may be on other machines than this process."""
+        return registry[self.executor].spans_machines(self.address)
 
     @property
     def gpu(self) -> bool:

@@ -99,6 +99,11 @@ class Pool(ABC, Generic[W, P, R]):
                 self._workers.append(self._start(place))
             self._resources = resources.pop_all()
 
+    @classmethod
+    def spans_machines(cls, address: str) -> bool:
+        """Whether the workers may be on other machines, which see no file of this one but on a disk that they share."""
+        return False
+
     @abstractmethod
     def _open(self, resources: ExitStack) -> Sequence[int | None]:
         """Make ready what all workers need; where each of them is to be."""

@@ -70,6 +70,10 @@ class Cluster(Pool[Actor[P], P, R]):
     limits_memory = True
     hint = "use --executor local to see why"
 
+    @classmethod
+    def spans_machines(cls, address: str) -> bool:
+        return address not in ("", "local")
+
     def _open(self, resources: ExitStack) -> Sequence[int | None]:
         if self._execution.gpu and self._execution.memory is not None:
             raise InputError("a memory limit and a GPU were given, which ray cannot keep: leave one of them out")

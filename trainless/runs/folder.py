@@ -33,13 +33,14 @@ from trainless.store import SqlStore
 FORMAT = 1
 CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
 ENDING, LOCK = "ending.json", "lock"
+SHARED_STORE = "scores"  # in the place of the file, where workers are on several machines
 FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)  # of a search
 SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"  # of a sweep, beside its journals
 PLAN, SUMMARY, PREDICTIONS, RESULT = "plan.json", "summary.json", "predictions.npz", "result.json"  # of a design
 SEARCHES, MEMBERS, REPORT, SHOWN = "searches", "members", "report.html", "shown.npz"
 BESIDE = tuple(f"{STORE}-{what}" for what in ("wal", "shm", "journal"))  # what SQLite keeps beside a database
 DESIGNED = (PLAN, SUMMARY, PREDICTIONS, RESULT, SEARCHES, MEMBERS, REPORT, SHOWN)
-OURS = (*FILES, *BESIDE, SETTINGS, SESSIONS, MERGED, *DESIGNED)  # what may be no link
+OURS = (*FILES, *BESIDE, SHARED_STORE, SETTINGS, SESSIONS, MERGED, *DESIGNED)  # what may be no link
 OWN = ("budget", "environment")  # what may differ between the places where a run goes on
 _LOCKS = Path("/proc/locks")
 Word = Literal["finished", "budget", "interrupted", "failed"]
@@ -104,6 +105,11 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"another process is working in {folder}: wait for it, or give another --out") from None
+        except OSError as error:
+            raise InputError(
+                f"{folder} is on a file system without locks ({error.strerror}): give --out on another disk, and"
+                " --store shared/ on this one, so that any machine can resume the run"
+            ) from error
         if (about := status_of(folder / LOCK)) is None or about.st_ino != os.fstat(file.fileno()).st_ino:
             raise InputError(f"another process has just given up {folder}: give the same command again")
         try:
@@ -113,6 +119,12 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
                 remove(folder / LOCK)
                 folder.rmdir()
             raise
+
+
+def own_store(folder: Path, several_machines: bool) -> str:
+    """The store of a run that names none: a file, or a folder where several machines write to it."""
+    shared = folder / SHARED_STORE
+    return f"{shared}/" if several_machines or shared.is_dir() else str(folder / STORE)
 
 
 def is_held(folder: Path) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,10 +149,7 @@ class Journal:
     """One writer's file; a new one each time, so that a line cut short by a crash is never continued."""
 
     def __init__(self, folder: Path, writer: str) -> None:
-        number = 0
-        while is_there(path := folder / f"journal-{writer}-{number}.csv"):
-            number += 1
-        self._file = io.TextIOWrapper(open_file(path, "create"), newline="", encoding="utf-8")
+        self._file = _created(folder, writer)
         self._rows = csv.writer(self._file)
         self._rows.writerow(COLUMNS)
 
@@ -160,6 +159,15 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _created(folder: Path, writer: str) -> io.TextIOWrapper:
+    """A file that no other process has, also where one on another machine is called alike."""
+    for number in itertools.count():
+        with suppress(FileExistsError):
+            file = open_file(folder / f"journal-{writer}-{number}.csv", "create")
+            return io.TextIOWrapper(file, newline="", encoding="utf-8")
+    raise AssertionError
 
 
 @dataclass

@@ -28,6 +28,7 @@ from trainless.runs.folder import (
     CONFIGURATION,
     ENDING,
     LEADERBOARD,
+    SHARED_STORE,
     STORE,
     TRAJECTORY,
     Ending,
@@ -36,6 +37,7 @@ from trainless.runs.folder import (
     forgotten_unless_begun,
     locked,
     open_folder,
+    own_store,
     read_configuration,
 )
 from trainless.runs.leaderboard import Place, leaderboard, require_scored, to_csv
@@ -49,7 +51,8 @@ from trainless.scoring.costs import amount
 from trainless.searchers.searcher import Searcher
 from trainless.searchers.stopping import Budget, Spent
 from trainless.spaces.protocol import Space
-from trainless.store import SqliteStore, StoreError, copy_database, is_away, merge, store_at
+from trainless.store import StoreError, copy_database, is_away, merge, store_at
+from trainless.store.folder import holds_store
 
 AHEAD = 4  # single proposals under way per worker
 
@@ -194,7 +197,7 @@ def search(
         if shared:
             shared.settle()
         if store is None:
-            store = stack.enter_context(store_at(path / STORE))
+            store = stack.enter_context(store_at(own_store(path, execution.spans_machines)))
         measure = stack.enter_context(closing(setup.measure_at(store.url)))
         loop, costs = setup.loop(measure, store, int(configuration["ahead"]), callbacks.tried)
         with undamaged(path / TRAJECTORY, "give another folder with --out"):
@@ -303,12 +306,16 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     lines = read(source / TRAJECTORY)
     if not lines:
         raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
+    place, file = asked.store or own_store(path, asked.execution.spans_machines), path / STORE
     has_store = is_plain(source / STORE) and not any((source / name).is_symlink() for name in BESIDE)
-    if not asked.store and has_store:  # also while the parent is running
-        copy_database(source / STORE, path / STORE)
-    with store_at(asked.store or path / STORE) as store, closing(child.measure_at(store.url)) as measure:
-        if asked.store and has_store:
-            with SqliteStore(source / STORE) as parents:
+    if place == str(file) and has_store:  # also while the parent is running
+        copy_database(source / STORE, file)
+    with store_at(place) as store, closing(child.measure_at(store.url)) as measure:
+        if place != str(file) and has_store:
+            with store_at(source / STORE) as parents:
+                merge(parents, store)
+        if holds_store(source / SHARED_STORE):
+            with store_at(source / SHARED_STORE) as parents:
                 merge(parents, store)
         loop, _ = child.loop(measure, store, ahead)
         write_atomic(path / TRAJECTORY, fork(loop, lines, asked.step, asked.seed))

@@ -82,7 +82,9 @@ class ExecutionSettings:
     timeout: float | str | None = setting(None, "The longest time that one candidate may take, such as 60s.")
     memory_limit: float | str | None = setting(None, "The most memory of one worker, such as 4g.", metavar="SIZE")
     executor: str = setting("local", "Where the workers are: local is this machine (trainless list executors).")
-    address: str = setting("", "The address of a Ray cluster; one is started here without it.")
+    address: str = setting(
+        "", "A Ray cluster's address, or what to ask of SLURM: partition=gpu,time=2h or a TOML file."
+    )
     store: str = common("store", "", shown="a file in the run folder", read=lambda text: "" if text == "none" else text)
 
     def placed(self) -> Self:
@@ -93,11 +95,18 @@ class ExecutionSettings:
     @property
     def execution(self) -> Execution:
         from trainless.execution.executor import Execution
+        from trainless.store import is_file
 
         here, memory = self.placed(), None
         if self.memory_limit is not None:
             memory = int(quantity(self.memory_limit, "memory"))
-        return Execution(self.executor, here.workers, seconds_of(self.timeout), memory, here.device, self.address)
+        execution = Execution(self.executor, here.workers, seconds_of(self.timeout), memory, here.device, self.address)
+        if self.store not in ("", "none") and execution.spans_machines and is_file(self.store):
+            raise InputError(
+                f"--store {self.store} is a file for one machine, and --executor {self.executor} works on several: give"
+                " a folder that all of them see (--store shared/), or postgresql://user@host/database"
+            )
+        return execution
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ __all__ = [
     "copy_database",
     "default_path",
     "is_away",
+    "is_file",
     "is_folder",
     "merge",
     "open_store",
@@ -88,6 +89,11 @@ def is_away(place: str) -> bool:
     from trainless.store.postgres import answers
 
     return not answers(place)
+
+
+def is_file(place: str) -> bool:
+    """Whether a place is a file, for one machine alone."""
+    return "://" not in place and not is_folder(place)
 
 
 def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:
