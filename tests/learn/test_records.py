@@ -17,7 +17,7 @@ from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
 from trainless.learn.export import export_onnx, read_about, run_onnx
 from trainless.learn.loop import train
-from trainless.learn.predictor import Predictor, calibrate, predict_part
+from trainless.learn.predictor import LEAST_SAMPLES, Predictor, calibrate, predict_part, watched
 from trainless.learn.recipe import recipe
 from trainless.learn.validation import validated
 from trainless.tasks.recordings import Recordings, from_recordings
@@ -187,3 +187,14 @@ def test_an_exported_ensemble_answers_a_recording(tmp_path: Path) -> None:
     flat = run_onnx(tmp_path / "model.onnx", windows / 1e6)
     assert np.isnan(flat["probabilities"]).all()
     assert flat["label"].tolist() == [-1]
+
+
+def test_what_is_learnt_of_training_samples_fits_its_time() -> None:
+    """Without any time a few hundred are looked at, of all that there are with enough."""
+    x = np.random.default_rng(0).normal(size=(900, 1, 6)).astype(np.float32)
+    parts = [Part(x[:700], np.arange(700) % 2), Part(x[700:], np.arange(200) % 2)]
+    bare = Predictor(Task("many", (1, 6), Target("binary", 2), *parts), (Mean(1.0),), np.ones(1))
+    few, all_of_them = (watched(bare, bare.task, 0, "cpu", seconds=seconds) for seconds in (0.0, 1e6))
+    assert few.neighbours is not None
+    assert all_of_them.neighbours is not None
+    assert (len(few.neighbours.y), len(all_of_them.neighbours.y)) == (LEAST_SAMPLES, 700)

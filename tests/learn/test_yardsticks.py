@@ -8,6 +8,7 @@ import torch
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import log_loss
 
+import trainless.learn.yardsticks as module
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.core.types import Array
@@ -105,6 +106,28 @@ def test_time_is_kept() -> None:
     found = yardsticks(Task("noise", (1, 28, 28), Target("binary", 2), *parts), seconds=0.5)
     assert "the prior" in [one.name for one in found]
     assert time.process_time() - begun < 12
+
+
+def test_where_time_is_short_fewer_rows_teach_and_all_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that take 1 ms a row: of half a second half is for them, 50 rows of which are answered."""
+    clock, seen = [0.0], list[int]()
+    real = module.simple_features
+
+    def slow(x: torch.Tensor) -> np.ndarray:
+        clock[0] += 0.001 * len(x)
+        seen.append(len(x))
+        return real(x)
+
+    monkeypatch.setattr(module, "simple_features", slow)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    random = np.random.default_rng(0)
+    parts = [Part(random.normal(size=(n, 1, 8)).astype(np.float32), np.arange(n) % 2) for n in (2000, 30, 50)]
+    task = Task("slow", (1, 8), Target("binary", 2), *parts)
+    found = yardsticks(task, seconds=0.5, valid=False)
+    assert [one.name for one in found] == ["the prior", "a linear model", "trees"]
+    assert sum(seen) == module.TRIED + 200 + 50  # the rows that timed it, the training rows and the test part
+    assert all(one.test is not None and len(one.test) == 50 and len(one.valid) == 0 for one in found)
+    assert [one.name for one in yardsticks(task, seconds=0.15, valid=False)] == ["the prior"]
 
 
 @pytest.mark.parametrize("shape", [(1, 9000), (12, 3000), (3, 224, 224), (1, 28, 28, 28), (5,), (2, 1)])

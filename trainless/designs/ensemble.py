@@ -65,7 +65,8 @@ def join(run: DesignRun, holdout: Holdout, trained: TrainedMembers) -> tuple[Pre
         counted = np.flatnonzero(weights)
         chosen = [names[place] for place in counted]
         bare = Predictor(run.task, tuple(nets[name] for name in chosen), weights[counted])
-        bare = watched(bare, holdout.fold(folds[chosen[0]]), settings.seed, settings.device)
+        most = max(WATCHING * (settings.seconds or math.inf), WATCHING_LEFT * run.left)
+        bare = watched(bare, holdout.fold(folds[chosen[0]]), settings.seed, settings.device, seconds=most)
         order = np.random.default_rng([settings.seed, len(y)]).permutation(len(y))
         predictor = promised(
             bare,
@@ -97,11 +98,14 @@ def family_of(origin: str) -> str:
 
 
 SEARCHED = "searched"
-CHEAP = 8.0  # seconds that trees and the like may take
+CHEAP, LEAST_CHEAP = 8.0, 0.02  # seconds that trees and the like may take at most, and of a time budget in any case
+REPORTING = 0.06  # of a time budget that figures and the report may take after that
+WATCHING, WATCHING_LEFT = 0.02, 0.1  # of a budget, and of what is left, to learn what training samples look like
 CHEAP_ONES = ("trees", "a linear model")
 KINDS = {
     "plain": "a plain residual network",
     "rocket": "random convolutions with a ridge head",
+    "pretrained": "a pretrained backbone",
     "trees": "an ensemble of trees by folds",
 }
 
@@ -151,8 +155,9 @@ def judge(run: DesignRun, predictor: Predictor, trained: TrainedMembers, weights
                 judged["by_searcher"][family] = dict(strict(_together(together, task, **how)))
             if family in KINDS:
                 judged["yardsticks"].append(measured(KINDS[family], average(together), peer=True))
-        seconds = min(CHEAP, 0.03 * (settings.seconds or math.inf))
-        for one in yardsticks(task, settings.seed, seconds):
+        budget = settings.seconds or math.inf
+        seconds = min(CHEAP, max(LEAST_CHEAP * budget, run.left - REPORTING * budget)) if settings.seconds else CHEAP
+        for one in yardsticks(task, settings.seed, seconds, valid=False):
             if one.test is not None and one.name in CHEAP_ONES:
                 judged["yardsticks"].append(measured(one.name, one.test))
     with replacing(folder / PREDICTIONS) as file:

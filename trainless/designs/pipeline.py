@@ -57,15 +57,17 @@ from trainless.runs.folder import CONFIGURATION, MEMBERS, REPORT, SUMMARY, forgo
 from trainless.runs.loop import Loop
 from trainless.runs.plots import DesignPlots
 from trainless.searchers.stopping import Budget
+from trainless.spaces.pretrained import pretrained
 from trainless.spaces.protocol import Space
 from trainless.spaces.rocket import Rocket
 from trainless.spaces.trees import MOST_VALUES, Trees
 from trainless.tasks import task as named_task
 
-OVERTIME = 1.05  # of a time budget, within which a member has to end as far as can be foreseen
+SLACK = 0.02  # of a time budget, by which a member may end after the rounds of training, as far as can be foreseen
 SHORTEST = 0.5  # of a round, in which a member is still trained
 SEEDS, BASELINE_SEEDS, PLAIN_SEEDS = 10_000, 5_000, 3_000
 PLAIN, ROCKET, TREES = "plain", "rocket", "trees"  # where members come from that were not searched; their names' start
+PRETRAINED, PRETRAINED_SEEDS, GENTLE = "pretrained", 500, 0.1  # and at which share of the recipe's rate they learn
 CLASSICAL_SEEDS, CLASSICAL_RECIPES = {ROCKET: 8_000, TREES: 8_500}, {ROCKET: "ridge", TREES: "trees"}
 CLASSICAL = 0.1  # of a time budget that classical members may take
 SHORT = 8  # positions of a signal, below which there is nothing to convolve
@@ -213,6 +215,10 @@ def look(task: Task, settings: DesignSettings) -> list[Space]:
     positive = class_index(class_names(task.target), settings.positive)
     if positive is None and (settings.sensitivity or settings.prevalence):
         raise InputError(f"{task.name}: which class is to be found is not known: name it with --positive")
+    if settings.pretrained:
+        pretrained(settings.pretrained).check(task)
+        if not settings.plain:
+            raise InputError(f"--pretrained competes with plain networks, of which preset {settings.preset} has none")
     ladder = ladder_of(settings, task)
     ladder[0].check(task)
     named_ranking(settings.ranking)
@@ -356,9 +362,20 @@ def _named(run: DesignRun, plan: DesignPlan, found: list[tuple[str, Arch]], fold
 
 
 def _plain(run: DesignRun, plan: DesignPlan, folds: int) -> dict[str, Member]:
-    first = SEEDS * run.settings.seed + PLAIN_SEEDS
-    same = of_architectures(plain_home(run.task), [plan.plain] * plan.plain_members, plan.recipe, first)
-    return {f"{PLAIN}-{number:02d}": replace(member, fold=number % folds) for number, member in enumerate(same)}
+    """The plain networks, every second one a pretrained backbone where there are weights for one."""
+    first, backbones = SEEDS * run.settings.seed + PLAIN_SEEDS, list[Member]()
+    if run.settings.pretrained:
+        home = pretrained(run.settings.pretrained)
+        gentle = replace(plan.recipe, lr=GENTLE * plan.recipe.lr)
+        count = (plan.plain_members + 1) // 2
+        backbones = of_architectures(home, [home.plain(run.task)] * count, gentle, first + PRETRAINED_SEEDS)
+    own = [plan.plain] * (plan.plain_members - len(backbones))
+    same = of_architectures(plain_home(run.task), own, plan.recipe, first)
+    families = {PLAIN: same, PRETRAINED: backbones}
+    named = {f"{name}-{number:02d}": one for name, family in families.items() for number, one in enumerate(family)}
+    ours, theirs = ({name: one for name, one in named.items() if name.startswith(kind)} for kind in families)
+    turns = in_turn(theirs, ours)
+    return {name: replace(member, fold=number % folds) for number, (name, member) in enumerate(turns.items())}
 
 
 def _baseline(run: DesignRun, plan: DesignPlan, winners: list[Winner], folds: int) -> dict[str, Member]:
@@ -396,10 +413,12 @@ def _train(
         run.progress("training", trained * epochs, total * epochs, f"member {name} {what}")
 
     def late() -> bool:
-        """Whether one more member, taking as long as those before, would end too late; once so, it is kept so."""
+        """Whether one more member, in half a round, would take time from judging; once so, it is kept so."""
         if run.settings.seconds is None or not trained:
             return False
-        if elapsed() + SHORTEST * plan.round > OVERTIME * run.settings.seconds:
+        rounds = -(-(plan.members + plan.baseline) // trainers(run.settings))
+        end = plan.begin + rounds * plan.round + SLACK * run.settings.seconds
+        if elapsed() + SHORTEST * plan.round > end:
             write_atomic(run.folder / LATE, "")
             run.keep()
         return is_there(run.folder / LATE)

@@ -9,7 +9,9 @@ has one is complete.
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -52,6 +54,12 @@ class DesignRun:
     started: float
     progress: Told
     keep: Callable[[], None] = lambda: None
+
+    @property
+    def left(self) -> float:
+        """Seconds of the time budget that this session has left; infinite without one."""
+        seconds = self.settings.seconds
+        return math.inf if seconds is None else seconds - (time.monotonic() - self.started)
 
     @property
     def chosen(self) -> Space | None:

@@ -46,6 +46,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         epochs: The epochs without a time budget; a recipe of fewer keeps its number.
         recipe: A registered recipe, or ``"paper"`` for that of the data's own paper; by default one for any data.
         plain: Whether plain residual networks compete with those that were found.
+        pretrained: Weights of a backbone of timm that lie on this machine (:mod:`trainless.spaces.pretrained`): every
+            second plain network is that backbone, whose learning rates are a tenth; empty for none.
         classical: Whether random convolutions with a ridge head compete too, on signals.
         folds: On small data every network holds another fold out, of so many; 1 keeps the validation part as it is.
         baseline: Members of the ensemble of one architecture to compare with (TEACUP, 7.7); 0 for none.
@@ -77,6 +79,12 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     recipe: str = setting(None, "How networks are trained (trainless list recipes); paper is the data's own paper's.")
     baseline: int = setting(
         None, "The members of an ensemble of one architecture, to compare with.", kind=int, least=LEAST["baseline"]
+    )
+    pretrained: str = setting(
+        "",
+        "Weights on this machine for a backbone of timm that competes too: a folder with config.json, a model's folder"
+        " of the Hub's cache, or ARCHITECTURE=FILE. Nothing is fetched.",
+        metavar="PATH",
     )
     learn: bool = setting(False, "Choose the later half of the members by what the first half taught.")
     coverage: float = setting(0.9, "The share of prediction sets or intervals that hold the truth.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from trainless.learn.loop import Report, train
 from trainless.learn.recipe import Recipe
 from trainless.spaces import registry
 from trainless.spaces import space as searched_space
+from trainless.spaces.pretrained import Pretrained
 from trainless.spaces.protocol import Space, require_arch
 from trainless.spaces.trees import Trees
 
@@ -34,8 +35,9 @@ DESCRIPTION = ("name", "input_shape", "target", "mean", "std", "vocabulary", "fi
 
 
 def space(name: str, **parameters: Any) -> Space:
-    """The space of a member: a registered one, or trees, which nothing searches."""
-    return Trees() if name == Trees.name else searched_space(name, **parameters)
+    """The space of a member: a registered one, or one that nothing searches: trees, pretrained backbones."""
+    own: dict[str, Callable[..., Space]] = {Trees.name: Trees, Pretrained.name: Pretrained}
+    return own[name](**parameters) if name in own else searched_space(name, **parameters)
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,12 @@ def of_architectures(chosen: Space, archs: Iterable[Arch], recipe: Recipe, seed:
     return [member_of(chosen, arch, recipe, seed + number) for number, arch in enumerate(archs)]
 
 
-def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
-    """The member's network with the weights that its seed gives; ``chosen`` is a space that is not registered."""
+def build(member: Member, task: Task, chosen: Space | None = None, *, begin: bool = True) -> nn.Module:
+    """The member's network; ``chosen`` is a space that is not registered.
+
+    To ``begin`` is to give it the weights that its training begins with: drawn by its seed, or those of a pretrained
+    backbone. Without, a backbone's file is not needed.
+    """
     if chosen is not None and chosen.name != member.space:
         chosen = None
     if chosen is None and ":" in member.space:
@@ -84,7 +90,11 @@ def build(member: Member, task: Task, chosen: Space | None = None) -> nn.Module:
         )
     home = chosen if chosen is not None else space(member.space, **member.parameters)
     with seeded(member.seed):
-        return home.build(member.arch, task)
+        return (
+            home.build(member.arch, task)
+            if begin or not isinstance(home, Pretrained)
+            else home.skeleton(member.arch, task)
+        )
 
 
 def member_folder(folder: Path, name: str) -> Path:
@@ -129,7 +139,7 @@ def load_member(folder: Path, chosen: Space | None = None) -> tuple[Member, Trai
     data = read_document(folder / MEMBER)
     with undamaged(folder / MEMBER, "delete its folder and train again"):
         member, task, status = from_json(Member, data["member"]), task_from_json(data["task"]), str(data["status"])
-        net = build(member, task, chosen)
+        net = build(member, task, chosen, begin=False)
     load_weights(net, read_tensors(folder / WEIGHTS)[0], str(folder))
     return member, Trained(net.eval(), history_in(data, folder), status), task
 
@@ -180,6 +190,8 @@ def finish_member(
 
 
 def _parameters(chosen: Space) -> dict[str, Any]:
+    if isinstance(chosen, Pretrained):
+        return dict(vars(chosen))
     if chosen.name not in registry:
         return {}
     described: Any = chosen

@@ -69,10 +69,10 @@ def features_of(nets: Sequence[nn.Module], x: Tensor) -> Floats:
     return np.asarray(np.concatenate(unit, axis=1) / np.sqrt(len(unit)))
 
 
-def neighbours_of(nets: Sequence[nn.Module], task: Task, *, seed: int = 0) -> Neighbours:
+def neighbours_of(nets: Sequence[nn.Module], task: Task, *, seed: int = 0, most: int = KEPT) -> Neighbours:
     """Training cases to compare with, drawn by the seed where there are very many."""
     train = task.part("train")
-    rows = np.sort(train.first[np.random.default_rng(seed).permutation(train.cases)[:KEPT]])
+    rows = np.sort(train.first[np.random.default_rng(seed).permutation(train.cases)[: min(most, KEPT)]])
     feed = Feed(task, "train", torch.device("cpu"), held_bytes=0)
     chunks = [rows[chunk] for chunk in in_order(len(rows), BATCH)]
     found = np.concatenate([features_of(nets, x) for x, _ in feed.batches(chunks)])

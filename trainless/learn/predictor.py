@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -45,7 +47,8 @@ READING = ("positive", "prior", "prevalence")
 PROMISES: Mapping[str, type[Any]] = MappingProxyType(
     {"sets": ConformalSets, "intervals": ConformalIntervals, "deferral": Deferral, "screening": Screening}
 )
-DRIFT_SAMPLES = 4000  # training samples that drift is learnt from
+DRIFT_SAMPLES = 4000  # training samples that drift is learnt from, at most
+LEAST_SAMPLES = 300  # that it is learnt from however little time there is
 FLOOR = 0.1  # of the training values' deviation, added to the members' deviation in intervals
 
 
@@ -273,19 +276,32 @@ def calibrate(
 
 
 def watched(
-    bare: Predictor, seen: Task, seed: int, device: str, index: Index | None = None, features: Floats | None = None
+    bare: Predictor,
+    seen: Task,
+    seed: int,
+    device: str,
+    index: Index | None = None,
+    features: Floats | None = None,
+    seconds: float = math.inf,
 ) -> Predictor:
     """The predictor with what tells drift and finds similar cases: samples that its members learnt from, and others.
 
     Held-out samples are rows of the task's validation part, all by default, with their features where they are known.
+    As many training samples are looked at as are thought to take these ``seconds``, by the pace of the held-out ones,
+    and a few hundred in any case.
     """
     train, valid = seen.part("train"), seen.part("valid")
-    some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:DRIFT_SAMPLES]))
     held = np.arange(len(valid)) if index is None else index
+    began = time.monotonic()
     there = run_part(bare, seen, "valid", device, held)[1] if features is None else features
+    pace = (time.monotonic() - began) / max(1, len(held)) * len(train) / train.cases
+    affordable = max(LEAST_SAMPLES, int(min(DRIFT_SAMPLES, seconds / 2 / pace)))
+    some = train.rows_of(np.sort(np.random.default_rng(seed).permutation(train.cases)[:affordable]))
     drift = fit_drift(run_part(bare, seen, "train", device, some)[1], there)
     inputs = fit_inputs(part_statistics(seen, "train", some), part_statistics(seen, "valid", held))
-    return replace(bare, drift=drift, inputs=inputs, neighbours=neighbours_of(bare.nets, bare.task, seed=seed))
+    return replace(
+        bare, drift=drift, inputs=inputs, neighbours=neighbours_of(bare.nets, bare.task, seed=seed, most=affordable)
+    )
 
 
 def promised(

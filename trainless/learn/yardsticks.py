@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trainless.core.seeds import generator
 from trainless.core.task import Part, PartName, Task, by_record
-from trainless.core.types import Floats, Index
+from trainless.core.types import Array, Floats, Index
 from trainless.learn.ridge import fit_linear
 
 ROWS = 20_000  # of the training part that are looked at, at most
@@ -22,6 +22,7 @@ VALUES = 1024  # of an input; larger ones are made coarser by averages
 BANDS = 16  # of a signal's spectrum
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 TREES, STEP = 300, 10
+SHARE, TRIED = 0.5, 64  # of the time that features may take, and training rows to time them by
 RATE = 1e9  # multiply–accumulates a second, at the least
 _POOL: dict[int, Callable[..., Tensor]] = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
 
@@ -36,7 +37,7 @@ class Yardstick:
     seconds: float
 
 
-def yardsticks(task: Task, seed: int = 0, seconds: float = 20.0) -> list[Yardstick]:
+def yardsticks(task: Task, seed: int = 0, seconds: float = 20.0, *, valid: bool = True) -> list[Yardstick]:
     """The prior (or the mean), a linear model and trees, on values and simple features; fewer where time is short.
 
     All are fitted on the training part alone, of which at most 20,000 rows are drawn. Probabilities are at the prior of
@@ -45,7 +46,9 @@ def yardsticks(task: Task, seed: int = 0, seconds: float = 20.0) -> list[Yardsti
     Args:
         task: The data.
         seed: Of what is drawn; the same gives the same answers where time is not short.
-        seconds: About how long it may take: trees are grown until then, 300 at most.
+        seconds: About how long it may take: fewer training rows are looked at where they would take more than half of
+            it, and trees are grown until then, 300 at most.
+        valid: Whether the validation part is answered too; its answers are empty if not.
 
     Example:
         >>> from trainless.tasks import task
@@ -55,7 +58,9 @@ def yardsticks(task: Task, seed: int = 0, seconds: float = 20.0) -> list[Yardsti
     if task.target.kind == "tokens":
         return []
     started = time.monotonic()
-    data = _Data(task, seed)
+    data = _Data(task, seed, valid)
+    if seconds > 0 and not data.shorten(SHARE * seconds):
+        seconds = 0.0
     found = [data.judged("the prior" if task.target.classes else "the mean", data.prior, started)]
     for name, fit in (("a linear model", _linear), ("trees", _trees)):
         begun = time.monotonic()
@@ -68,20 +73,43 @@ def yardsticks(task: Task, seed: int = 0, seconds: float = 20.0) -> list[Yardsti
 class _Data:
     """Features of a task's parts, made once and only when they are asked for."""
 
-    def __init__(self, task: Task, seed: int) -> None:
-        self.task, part = task, task.part("train")
+    def __init__(self, task: Task, seed: int, valid: bool) -> None:
+        self.task, self.valid, part = task, valid, task.part("train")
         order = torch.randperm(len(part), generator=generator(seed, "yardsticks")).numpy()
-        self.rows: Index = np.sort(order[:ROWS])
+        self.drawn: Index = order[:ROWS]
         y = np.asarray(part.y)
-        self.y = torch.from_numpy(np.array(y[self.rows], np.float64 if not task.target.classes else np.int64))
         owners = part.records if part.groups is None else part.groups
-        self.together = None if owners is None else np.asarray(owners)[self.rows]
+        self.owners = None if owners is None else np.asarray(owners)
         if task.target.classes:
             counts = np.bincount(np.asarray(y, np.int64), minlength=task.target.classes).astype(np.float64)
             self.answer = (counts + 1 / len(counts)) / (counts.sum() + 1)
         else:
             self.answer = np.asarray(y, np.float64).reshape(len(y), -1).mean(0)
         self._features: dict[str, Floats] = {}
+
+    @property
+    def rows(self) -> Index:
+        return np.sort(self.drawn)
+
+    @property
+    def y(self) -> Tensor:
+        kind = np.int64 if self.task.target.classes else np.float64
+        return torch.from_numpy(np.array(np.asarray(self.task.part("train").y)[self.rows], kind))
+
+    @property
+    def together(self) -> Array | None:
+        return None if self.owners is None else self.owners[self.rows]
+
+    def shorten(self, seconds: float) -> bool:
+        """Look at as many training rows as the features of all parts may take seconds; whether enough are left."""
+        tried = self.drawn[:TRIED]
+        began = time.monotonic()
+        simple_features(self.task.tensors("train", tried)[0])
+        pace = (time.monotonic() - began) / len(tried)
+        others = (self.task.valid if self.valid else None, self.task.test)
+        most = seconds / max(pace, 1e-9) - sum(len(part) for part in others if part is not None)
+        self.drawn = self.drawn[: int(max(0.0, min(most, len(self.drawn))))]
+        return len(self.drawn) >= min(TRIED, len(tried))
 
     def prior(self, name: PartName) -> Floats:
         return np.tile(self.answer, (len(self.task.part(name)), 1))
@@ -96,7 +124,8 @@ class _Data:
         return self._features[name]
 
     def judged(self, name: str, answers: Callable[[PartName], Floats], begun: float) -> Yardstick:
-        valid = _by_case(answers("valid"), self.task.part("valid"))
+        empty = np.empty((0, len(self.answer)))
+        valid = _by_case(answers("valid"), self.task.part("valid")) if self.valid else empty
         there = self.task.test is not None and len(self.task.test) > 0
         test = _by_case(answers("test"), self.task.part("test")) if there else None
         return Yardstick(name, valid, test, time.monotonic() - begun)
