@@ -49,6 +49,8 @@ from trainless.learn.predictor import Predictor, class_names, load_predictor
 from trainless.learn.reading import class_index
 from trainless.learn.recipe import recipe as named_recipe
 from trainless.learn.sanity import metric_in_words
+from trainless.learn.symmetry import LEARN
+from trainless.learn.symmetry import named as symmetries_named
 from trainless.rankings import ranking as named_ranking
 from trainless.report.explained import SECONDS
 from trainless.report.report import write_report
@@ -215,6 +217,8 @@ def look(task: Task, settings: DesignSettings) -> list[Space]:
     positive = class_index(class_names(task.target), settings.positive)
     if positive is None and (settings.sensitivity or settings.prevalence):
         raise InputError(f"{task.name}: which class is to be found is not known: name it with --positive")
+    if settings.symmetry not in ("", LEARN):
+        symmetries_named(settings.symmetry, task.dims)
     if settings.pretrained:
         pretrained(settings.pretrained).check(task)
         if not settings.plain:

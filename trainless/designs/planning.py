@@ -16,6 +16,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json, write_json
 from trainless.core.opening import is_there
+from trainless.core.seeds import one_thread, seeded
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
@@ -33,9 +34,11 @@ from trainless.designs.budget import (
     score_seconds,
     training_seconds,
 )
-from trainless.designs.holdout import hold_back
+from trainless.designs.holdout import hold_back, scale_of, standardised
 from trainless.designs.run import DesignRun
 from trainless.designs.settings import DesignSettings, trainers
+from trainless.learn import symmetry
+from trainless.learn.loop import train
 from trainless.learn.members import VERSION, read_document
 from trainless.learn.recipe import DEFAULT, Augmentation, Recipe, augmentation_for, recipe_for
 from trainless.rankings import ranking as named_ranking
@@ -52,6 +55,7 @@ from trainless.spaces.residual import STRIDES, Residual
 SEARCHERS = {"rl": "teacup_reinforce", "genetic": "pmbga", "prune": "prune"}
 CLOSED_FIRST = ("none",)  # what pruning closes before its first round, unless it is told
 STEPS = 8  # of an epoch on small data: batches of the default recipe shrink to have as many
+SYMMETRY = 0.06  # of a time budget that it may take to learn which flips and turns change nothing
 ROWS_BAND = 8.0  # the same for rows of measurements, whose networks take seconds
 BAND = 2.0  # times the plain network's multiply–accumulates that a searched one may have
 SHORTEST = 8  # positions along the longest axis, below which inputs are not changed in training
@@ -144,6 +148,7 @@ def plan_of(run: DesignRun, spent: float = 0.0) -> DesignPlan:
     if is_there(run.folder / PLAN):
         return _read(run.folder / PLAN, run.ladder)
     plan = _planned(run) if run.settings.seconds is None else _within(run, run.settings.seconds, spent)
+    plan = _symmetric(run, plan)
     write_plan(run, plan)
     return plan
 
@@ -327,6 +332,33 @@ def _planned(run: DesignRun) -> DesignPlan:
     return DesignPlan(
         space, searches, usual, members, plain, settings.baseline, recipe, _folds(settings), flops, notes=notes
     )
+
+
+def _symmetric(run: DesignRun, plan: DesignPlan) -> DesignPlan:
+    """The plan with the flips and turns in its recipe that were asked for, or that a short training does not mind."""
+    settings, task, started = run.settings, run.task, time.monotonic()
+    if not settings.symmetry:
+        return plan
+    if settings.symmetry != symmetry.LEARN:
+        names, said = symmetry.named(settings.symmetry, task.dims), list[str]()
+    elif not plan.plain:
+        names, said = (), ["flips and turns could not be learnt: there is no plain network for these data"]
+    else:
+        seen, home = hold_back(task, plan.recipe, settings.seed, plan.folds).fold(0), plain_home(task)
+        scale = scale_of(seen)
+        if scale is not None:
+            seen = standardised(seen, scale)
+        short = replace(plan.recipe, epochs=max(2, plan.recipe.epochs // 2), keep="last", patience=0)
+        until = None if settings.seconds is None else time.time() + SYMMETRY * settings.seconds
+        with one_thread(), seeded(settings.seed):
+            net = home.build(plan.plain, task)
+            trained = train(net, seen, short, seed=settings.seed, device=settings.device, deadline=until)
+            found = [] if trained.failed else symmetry.symmetries(trained.net, seen, seed=settings.seed)
+        names, said = tuple(one.name for one in found if one.allowed), [str(one) for one in found]
+    changed = replace(plan.recipe, augmentation=symmetry.allowed(plan.recipe.augmentation, names, task.dims))
+    took = time.monotonic() - started
+    pilot = None if plan.pilot is None else {**plan.pilot, "seconds": plan.pilot["seconds"] + took}
+    return replace(plan, recipe=changed, pilot=pilot, notes=(*plan.notes, *said))
 
 
 def _folds(settings: DesignSettings) -> int:

@@ -48,6 +48,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         plain: Whether plain residual networks compete with those that were found.
         pretrained: Weights of a backbone of timm that lie on this machine (:mod:`trainless.spaces.pretrained`): every
             second plain network is that backbone, whose learning rates are a tenth; empty for none.
+        symmetry: Flips and turns that training may add (:mod:`trainless.learn.symmetry`): their names with commas, or
+            ``"learn"`` for those that a short training without them does not mind; empty for none.
         classical: Whether random convolutions with a ridge head compete too, on signals.
         folds: On small data every network holds another fold out, of so many; 1 keeps the validation part as it is.
         baseline: Members of the ensemble of one architecture to compare with (TEACUP, 7.7); 0 for none.
@@ -85,6 +87,12 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         "Weights on this machine for a backbone of timm that competes too: a folder with config.json, a model's folder"
         " of the Hub's cache, or ARCHITECTURE=FILE. Nothing is fetched.",
         metavar="PATH",
+    )
+    symmetry: str = setting(
+        "",
+        "Flips and turns in training: learn, to find out which ones change nothing, or their names with commas (time;"
+        " depth, updown, leftright, turn); none by default.",
+        metavar="NAMES",
     )
     learn: bool = setting(False, "Choose the later half of the members by what the first half taught.")
     coverage: float = setting(0.9, "The share of prediction sets or intervals that hold the truth.")
