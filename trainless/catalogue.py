@@ -14,6 +14,7 @@ from trainless.core.registry import Registry
 
 REGISTRIES = {
     "executors": "trainless.execution",
+    "loggers": "trainless.learn.callbacks",
     "networks": "trainless.scoring.resolvers",
     "presets": "trainless.designs.settings",
     "proxies": "trainless.proxies",

@@ -83,7 +83,8 @@ def options() -> dict[str, list[Shown]]:
             if each.param_type_name == "option" and each.name != "help":
                 said, _, default = (each.help or "").partition(" [default: ")
                 own = "" if each.default in (None, "", False) else str(each.default)
-                kind = str(each.type_descriptor.annotation)
+                described = getattr(each, "type_descriptor", None)  # before Typer 0.29 an option had click's type
+                kind = str(each.type if described is None else described.annotation)
                 shown = Shown(where, kind, each.metavar, said, default.removesuffix("]") or own)
                 found.setdefault(each.opts[-1], []).append(shown)
     return found

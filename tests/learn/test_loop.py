@@ -27,7 +27,7 @@ from trainless.learn.batches import (
     shuffled,
     smoothed_loss,
 )
-from trainless.learn.checkpoint import Epoch, Trained, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
+from trainless.learn.checkpoint import Trained, optimiser_tensors, read_tensors, restore_optimiser, write_tensors
 from trainless.learn.loop import learning_rate, train
 from trainless.learn.metrics import evaluate
 from trainless.learn.predictor import predict_part
@@ -67,12 +67,10 @@ def same(one: Trained, two: Trained) -> bool:
 
 @pytest.mark.slow
 def test_learns_digits(digits: Task) -> None:
-    seen: list[Epoch] = []
     net = TINY.build(ARCH, digits)
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    trained = train(net, digits, recipe("default", epochs=12, lr=0.1), report=seen.append)
+    trained = train(net, digits, recipe("default", epochs=12, lr=0.1))
     assert trained.status == "ok"
-    assert tuple(seen) == trained.history
     p = predict_part(trained.net, digits, "test")
     assert (p.argmax(1) == digits.part("test").y).mean() > 0.9
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from trainless.core.errors import InputError
 from trainless.core.files import from_json, to_json
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.learn.checkpoint import Epoch, Trained
+from trainless.learn.checkpoint import Trained
 from trainless.learn.loop import train
 from trainless.learn.members import (
     Member,
@@ -123,18 +124,22 @@ def test_member_remembers_status_and_history(digits: Task, tmp_path: Path) -> No
 
 def test_finished_members_are_not_trained_again(digits: Task, tmp_path: Path) -> None:
     member = member_of(TINY, ARCHS[0], recipe("default", epochs=2))
-    epochs: list[Epoch] = []
+    epochs: list[int] = []
 
-    def stop(epoch: Epoch) -> None:
-        epochs.append(epoch)
-        if len(epochs) == 1:
-            raise KeyboardInterrupt
+    class Stop:
+        def log(self, step: int, values: Mapping[str, float]) -> None:
+            epochs.append(step)
+            if len(epochs) == 1:
+                raise KeyboardInterrupt
+
+        def end(self, status: str) -> None:
+            pass
 
     with pytest.raises(KeyboardInterrupt):
-        finish_member(tmp_path, member, digits, interval=0, report=stop)
-    first = finish_member(tmp_path, member, digits, report=stop)
-    assert [epoch.number for epoch in epochs] == [0, 0, 1]  # the break came before the epoch was written
-    again = finish_member(tmp_path, member, digits, report=stop)
+        finish_member(tmp_path, member, digits, interval=0, callbacks=[Stop()])
+    first = finish_member(tmp_path, member, digits, callbacks=[Stop()])
+    assert epochs == [0, 0, 1]  # the break came before the epoch was written
+    again = finish_member(tmp_path, member, digits, callbacks=[Stop()])
     assert len(epochs) == 3
     assert all(torch.equal(a, b) for a, b in zip(first.net.parameters(), again.net.parameters(), strict=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["member.json", "weights.safetensors"]

@@ -38,6 +38,11 @@ _WORDS: Mapping[str, Mapping[str, Any]] = {
         "help": "The weights: own are as the network was made, kaiming are drawn anew from N(0, 2/fan_in), paper is"
         " each proxy's published setting.",
     },
+    "log": {
+        "default": "",
+        "help": "Log every step for tensorboard, mlflow or wandb, with commas between them (trainless list loggers).",
+        "metavar": "NAMES",
+    },
     "out": {
         "default": "",
         "help": "The run folder; the same command resumes the run in it.",

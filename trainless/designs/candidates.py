@@ -18,6 +18,7 @@ from trainless.core.text import undamaged
 from trainless.designs.planning import DesignPlan, Trial, scored_samples
 from trainless.designs.run import CHOICE, DesignRun
 from trainless.designs.training import TrainedMembers
+from trainless.learn.callbacks import loggers
 from trainless.learn.members import VERSION, history_of, member_folder, read_document
 from trainless.rankings import Ranking, learn
 from trainless.runs.folder import RESULT, SEARCHES
@@ -72,7 +73,9 @@ def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) 
             name=f"{run.folder.resolve().name}/{trial.name}",
             **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
         )
-        found = search(task, plan.space, out=folder, settings=own, callbacks=SearchCallbacks(measured=measured))
+        logs = loggers(settings.log, run.folder, f"{SEARCHES}/{trial.name}")
+        callbacks = SearchCallbacks(measured=measured, stepped=logs)
+        found = search(task, plan.space, out=folder, settings=own, callbacks=callbacks)
         write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found))})
     data = read_document(folder / RESULT)
     with undamaged(folder / RESULT, "give another folder with --out"):

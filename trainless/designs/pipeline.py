@@ -42,7 +42,6 @@ from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plai
 from trainless.designs.run import LATE, DesignRun, stored, write_settings
 from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
-from trainless.learn.checkpoint import Epoch
 from trainless.learn.ensemble import most_common
 from trainless.learn.members import MEMBER, Member, history_of, member_folder, of_architectures, read_document
 from trainless.learn.predictor import Predictor, class_names, load_predictor
@@ -405,9 +404,9 @@ def _train(
     epochs, trained = plan.recipe.epochs, len(before.folders)
     places = {name: place for place, name in enumerate([*before.members, *members])}
 
-    def epoch(name: str, one: Epoch) -> None:
-        reached = trained * epochs + one.number + 1
-        run.progress("training", reached, total * epochs, f"member {name}: validation loss {one.valid_loss:.3f}")
+    def epoch(name: str, number: int, loss: float) -> None:
+        reached = trained * epochs + number + 1
+        run.progress("training", reached, total * epochs, f"member {name}: validation loss {loss:.3f}")
 
     def done(name: str, status: str) -> None:
         nonlocal trained

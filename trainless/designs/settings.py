@@ -15,6 +15,7 @@ from trainless.core.registry import Registry
 from trainless.core.settings import setting
 from trainless.core.units import budget_of
 from trainless.core.vocabulary import common
+from trainless.learn.callbacks import logger_names
 from trainless.learn.reading import ReadingSettings
 from trainless.runs.settings import ExecutionSettings, LimitSettings
 
@@ -99,6 +100,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     by_class: bool = setting(False, "Keep the coverage for every class.")
     accuracy: float = setting(0.95, "The accuracy that is promised on what is not referred to a person.")
     seed: int = common("seed")
+    log: str = common("log")
     plain: bool = _PRESETS
     classical: bool = _PRESETS
     folds: int = _PRESETS
@@ -132,6 +134,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
             if not 0 < (value := getattr(self, name)) < 1:
                 raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as {usual}")
         self.check_reading()
+        logger_names(self.log)
         for name, least in LEAST.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise InputError(f"{name}={value} was given; expected at least {least}")
@@ -145,7 +148,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         """The settings that ``run.json`` holds and a resumed run must ask for again."""
         elsewhere = {each.name for kind in (LimitSettings, ExecutionSettings) for each in fields(kind)}
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in elsewhere}
-        del own["interval"]
+        del own["interval"], own["log"]
         return {**own, "time": self.seconds or 0.0, "limits": self.limits, "device": self.device}
 
 

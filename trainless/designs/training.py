@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -21,7 +22,7 @@ from trainless.core.task import Task
 from trainless.designs.holdout import Holdout, in_own_unit, scale_of, standardised
 from trainless.designs.settings import DesignSettings
 from trainless.execution.executor import Executor, InProcess, Job, executor_for
-from trainless.learn.checkpoint import Epoch
+from trainless.learn.callbacks import loggers
 from trainless.learn.loop import train
 from trainless.learn.members import MEMBER, Member, finish_member, member_folder, read_document, save_member
 from trainless.learn.recipe import Recipe
@@ -31,6 +32,7 @@ from trainless.spaces.protocol import Space
 ATTEMPTS = 3  # how often a member that diverges is trained before it is given up
 GENTLER = 0.3  # of the learning rate, at each further attempt
 RESEED = 100_000
+Following: TypeAlias = Callable[[str, int, float], None]
 TOO_LATE = "the time budget was used up before it was begun"
 
 
@@ -72,25 +74,38 @@ class Attempt:
         return replace(self.member, seed=self.member.seed + RESEED * self.number, recipe=gentler)
 
 
+class _Attended:
+    """Ends the process of a worker whose coordinator is gone; else tells who follows the training."""
+
+    def __init__(self, name: str, epoch: Following | None) -> None:
+        self._name, self._epoch = name, epoch
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._epoch is not None:
+            self._epoch(self._name, step, values.get("valid_loss", math.nan))
+
+    def end(self, status: str) -> None:
+        """There is nothing to end."""
+
+
 class Training:
     """Work whose jobs are attempts at members, trained where an executor puts it; the result is how each ended.
 
     A worker whose coordinator is gone leaves at the end of an epoch; what it had reached is in its checkpoint.
     """
 
-    def __init__(self, folder: Path, holdout: Holdout, device: str, interval: float, chosen: Space | None) -> None:
+    def __init__(
+        self, folder: Path, holdout: Holdout, device: str, interval: float, chosen: Space | None, log: str = ""
+    ) -> None:
         self.folder, self.holdout, self.chosen = folder, holdout, chosen
-        self.device, self.interval = device, interval
-        self.epoch: Callable[[str, Epoch], None] | None = None
+        self.device, self.interval, self.log = device, interval, log
+        self.epoch: Following | None = None
 
     def __call__(self, attempt: Attempt) -> str:
-        def report(epoch: Epoch) -> None:
-            parent = multiprocessing.parent_process()
-            if parent is not None and not parent.is_alive():
-                os.kill(os.getpid(), signal.SIGKILL)
-            if self.epoch is not None:
-                self.epoch(attempt.folder, epoch)
-
+        logs = loggers(self.log, self.folder, f"members/{attempt.folder}")
         folder, member = member_folder(self.folder, attempt.folder), attempt.trained
         own = self.holdout.fold(member.fold)
         where, task, scale = folder, own, scale_of(own)
@@ -102,7 +117,7 @@ class Training:
             task,
             device=self.device,
             interval=self.interval,
-            report=report,
+            callbacks=[_Attended(attempt.folder, self.epoch), *logs],
             chosen=self.chosen,
             deadline=attempt.deadline,
         )
@@ -127,7 +142,7 @@ def train_members(
     chosen: Space | None = None,
     late: Callable[[], bool] = lambda: False,
     deadline: Callable[[str], float | None] = lambda name: None,
-    epoch: Callable[[str, Epoch], None] | None = None,
+    epoch: Following | None = None,
     done: Callable[[str, str], None] = lambda folder, status: None,
 ) -> TrainedMembers:
     """Have all members trained, each on one thread, so that the result does not depend on the number of workers.
@@ -136,8 +151,8 @@ def train_members(
     they are trained one after the other in this process; a training may take as long as it likes. ``late`` is asked
     before a member is begun, whose folder is made then; once true, those not begun are left out. ``deadline`` gives the
     time by which a member has to end by ``time.time()``, if there is one, when it is begun. ``epoch`` is called
-    with the member's folder after each epoch that is trained in this process, ``done`` with it and its status after
-    each attempt.
+    with the member's folder, the epoch's number and its validation loss after each epoch that is trained in this
+    process, ``done`` with the folder and the status after each attempt.
     """
     waiting = deque(Attempt(name, member) for name, member in members.items())
     in_flight: set[int] = set()
@@ -161,7 +176,7 @@ def train_members(
                 elif not is_there(place) and late():
                     too_late[attempt.name] = TOO_LATE
                 else:
-                    work = Training(folder, holdout, settings.device, settings.interval, chosen)
+                    work = Training(folder, holdout, settings.device, settings.interval, chosen, settings.log)
                     executor = executor or _executor(work, settings, len(members), epoch)
                     make_folder(place)
                     job = Job(replace(attempt, deadline=deadline(attempt.name)))
@@ -190,9 +205,7 @@ def train_members(
     )
 
 
-def _executor(
-    work: Training, settings: DesignSettings, most: int, epoch: Callable[[str, Epoch], None] | None
-) -> Executor[Attempt, str]:
+def _executor(work: Training, settings: DesignSettings, most: int, epoch: Following | None) -> Executor[Attempt, str]:
     if settings.workers == 1 or torch.device(settings.device).type != "cpu":
         work.epoch = epoch
         return InProcess(work)

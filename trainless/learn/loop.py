@@ -6,7 +6,7 @@ import copy
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,13 @@ from trainless.learn.batches import (
     shuffled,
     smoothed_loss,
 )
+from trainless.learn.callbacks import Callback, told_of_errors, values_of
 from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_checkpoint, save_checkpoint
 from trainless.learn.recipe import Recipe
 from trainless.learn.ridge import fit_head
 from trainless.learn.trees import fit_trees
 from trainless.learn.validation import validated
 
-Report = Callable[[Epoch], None]
 CLASSES = ("binary", "multiclass")
 RECENT = 20  # steps over which a change of pace is noticed
 MARGIN = 0.97  # of the time that is left, which steps are planned for
@@ -55,7 +55,7 @@ def train(
     device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     interval: float = 20.0,
-    report: Report | None = None,
+    callbacks: Sequence[Callback] = (),
     precision: Precision | None = None,
     deadline: float | None = None,
 ) -> Trained:
@@ -74,7 +74,7 @@ def train(
         device: Where to train.
         checkpoint: A file to resume from, where it exists, and to write; none without it.
         interval: Seconds between checkpoints; 0 writes one at every step.
-        report: Called after each epoch.
+        callbacks: Told of each epoch and of the end; what they do changes nothing in the training.
         precision: Number type and memory layout; by default what is fastest for such inputs on such a device.
         deadline: When it has to end by ``time.time()``. The schedule is fitted to the pace of the steps as they are
             taken: it ends on time with the learning rate at zero, or after the recipe's epochs if that is earlier. How
@@ -92,16 +92,28 @@ def train(
         'ok'
     """
     place = torch.device(device)
-    if recipe.optimiser == "ridge":
-        return fit_head(net, task, recipe, seed=seed, device=place)
-    if recipe.optimiser == "trees":
-        return fit_trees(net, task, recipe, seed=seed)
-    with seeded(seed, place), _deterministic(place):
-        loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
-        if checkpoint is not None and is_there(checkpoint):
-            load_checkpoint(checkpoint, loop.state, loop.identity)
-        loop.run(checkpoint, interval, report, deadline)
-        return loop.result()
+    with told_of_errors(callbacks):
+        if recipe.optimiser == "ridge":
+            trained = fit_head(net, task, recipe, seed=seed, device=place)
+            _tell(callbacks, trained.history[-1])
+        elif recipe.optimiser == "trees":
+            trained = fit_trees(net, task, recipe, seed=seed)
+            _tell(callbacks, trained.history[-1])
+        else:
+            with seeded(seed, place), _deterministic(place):
+                loop = _Loop(copy.deepcopy(net), task, recipe, seed, precision or precision_for(place, task))
+                if checkpoint is not None and is_there(checkpoint):
+                    load_checkpoint(checkpoint, loop.state, loop.identity)
+                loop.run(checkpoint, interval, callbacks, deadline)
+                trained = loop.result()
+    for callback in callbacks:
+        callback.end(trained.status)
+    return trained
+
+
+def _tell(callbacks: Sequence[Callback], epoch: Epoch) -> None:
+    for callback in callbacks:
+        callback.log(epoch.number, values_of(epoch))
 
 
 class _Loop:
@@ -122,7 +134,7 @@ class _Loop:
         self.status = "ok"
 
     def run(
-        self, checkpoint: Path | None, interval: float, report: Report | None, deadline: float | None = None
+        self, checkpoint: Path | None, interval: float, callbacks: Sequence[Callback], deadline: float | None = None
     ) -> None:
         saved, pace = time.monotonic(), StepPace(deadline, self.precision.device)
         while self.state.epoch < self.recipe.epochs and not self._finished():
@@ -132,8 +144,7 @@ class _Loop:
                     save_checkpoint(checkpoint, self.state, self.identity)
                     saved = time.monotonic()
             self._validate(time.monotonic() - started)
-            if report is not None:
-                report(self.state.history[-1])
+            _tell(callbacks, self.state.history[-1])
 
     def _epoch(self, pace: StepPace) -> Iterator[None]:
         """Train from the next step to the end of the epoch, or of the time that there is."""

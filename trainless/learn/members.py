@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from trainless.core.seeds import seeded
 from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
+from trainless.learn.callbacks import Callback
 from trainless.learn.checkpoint import Epoch, Trained, load_weights, read_tensors, write_tensors
-from trainless.learn.loop import Report, train
+from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
 from trainless.spaces import registry
 from trainless.spaces import space as searched_space
@@ -162,7 +163,7 @@ def finish_member(
     *,
     device: torch.device | str = "cpu",
     interval: float = 20.0,
-    report: Report | None = None,
+    callbacks: Sequence[Callback] = (),
     chosen: Space | None = None,
     deadline: float | None = None,
 ) -> Trained:
@@ -181,7 +182,7 @@ def finish_member(
         device=device,
         checkpoint=checkpoint,
         interval=interval,
-        report=report,
+        callbacks=callbacks,
         deadline=deadline,
     )
     save_member(folder, member, trained, task, chosen)

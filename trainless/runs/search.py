@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from trainless.core.arch import Arch, Proposal, is_region
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
@@ -21,6 +23,7 @@ from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import counted, undamaged
 from trainless.execution.executor import Job, executor_for
+from trainless.learn.callbacks import loggers
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.runs.folder import (
@@ -41,7 +44,7 @@ from trainless.runs.folder import (
     read_configuration,
 )
 from trainless.runs.leaderboard import Place, leaderboard, require_scored, to_csv
-from trainless.runs.loop import End, Loop, Scorer, drive
+from trainless.runs.loop import End, Loop, Scorer, Step, drive
 from trainless.runs.plots import RunPlots, lacking, table_rows
 from trainless.runs.reader import SUM_OF_RANKS, Candidates, Measured, status_of, table_of
 from trainless.runs.settings import SearchCallbacks, SearchSettings
@@ -215,18 +218,29 @@ def search(
         stopping = stack.enter_context(one_interrupt(callbacks.interrupted))
         executor = executor_for(measure, execution)
         remove(path / ENDING)
+        followers = [*callbacks.stepped, *loggers(asked.log, path, "search")]
         try:
             with Writer(path / TRAJECTORY, loop, *([shared.write] if shared else [])) as writer:
                 watch = partial(callbacks.measured, loop, budget)
                 stuck = partial(is_away, store.url)
-                end = drive(loop, executor, budget, write=writer.write, stopping=stopping, watch=watch, stuck=stuck)
+
+                def write(step: Step) -> None:
+                    writer.write(step)
+                    for callback in followers:
+                        callback.log(step.spent.evaluations, values_of(step, loop.signal.best()[1]))
+
+                end = drive(loop, executor, budget, write=write, stopping=stopping, watch=watch, stuck=stuck)
             final = _final(loop, executor)
             executor.close()
         except BaseException as error:
             executor.close(now=True)
+            for callback in followers:
+                callback.end(f"ended by {type(error).__name__}")
             with suppress(OSError, InputError):  # such as a full disk, which is then the error already
                 publish(ending_by(error), None if isinstance(error, StoreError) else shared)
             raise
+        for callback in followers:
+            callback.end("ok")
         places = publish(Ending(end), shared, final)
         require_scored(loop, None if out is None else path / LEADERBOARD)
         best = loop.measured(Proposal(loop.searcher.best())).arch
@@ -271,6 +285,14 @@ def on_bars(
         )
 
     return SearchCallbacks(measured, interrupted, tried)
+
+
+def values_of(step: Step, best: float) -> dict[str, float]:
+    """What is logged of a step: the best signal so far, the mean of each value that was told, and the time."""
+    columns = {name: np.array(column)[np.isfinite(column)] for name, column in step.told.items()}
+    means = {name: float(column.mean()) for name, column in columns.items() if len(column)}
+    found = {**means, "best": best, "seconds": step.spent.seconds}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
 def _final(loop: Loop, executor: Scorer) -> list[Proposal]:

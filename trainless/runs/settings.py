@@ -16,10 +16,12 @@ from trainless.core.parameters import parse_arguments
 from trainless.core.settings import setting
 from trainless.core.units import quantity, seconds_of
 from trainless.core.vocabulary import LAST_SEED, common
+from trainless.learn.callbacks import logger_names
 
 if TYPE_CHECKING:
     from trainless.core.arch import Arch
     from trainless.execution.executor import Execution
+    from trainless.learn.callbacks import Callback
     from trainless.proxies.proxy import Proxy
     from trainless.rankings import Ranking
     from trainless.runs.loop import Loop
@@ -147,6 +149,7 @@ class SearchSettings(LimitSettings, ExecutionSettings):
     seed: int = common("seed")
     init: str = common("init")
     batch: int = common("batch")
+    log: str = common("log")
     ahead: int | None = setting(
         None, "Single proposals in flight; 0 for four per worker, or 1 with one.", kind=int, least=0, read=_or_none
     )
@@ -157,6 +160,7 @@ class SearchSettings(LimitSettings, ExecutionSettings):
     def __post_init__(self) -> None:
         if bool(self.fork) != bool(self.step):
             raise InputError("--fork and --step belong together: the run to begin from and the step of it")
+        logger_names(self.log)
 
     @property
     def unlimited(self) -> bool:
@@ -222,8 +226,11 @@ class SearchCallbacks:
         interrupted: Called at the first Ctrl-C.
         tried: Called with the cost, the number of networks and the least so far whenever a network was made to see
             whether it keeps a limit on memory or latency.
+        stepped: Told of every step: how many candidates there were, the best signal so far, and the mean of what was
+            told of the step.
     """
 
     measured: Watch = _nothing
     interrupted: Callable[[], None] = _nothing
     tried: Tried = _nothing
+    stepped: Sequence[Callback] = ()
