@@ -136,6 +136,19 @@ def written(name: str, folder: Path, status: str = "ok") -> None:
     logger.end(status)
 
 
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+def test_a_link_in_the_run_folder_is_not_followed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(name)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "elsewhere")
+    (logger,) = loggers(name, tmp_path / "run", "search")
+    with pytest.raises(InputError, match=f"'{name}' is a link"):
+        logger.log(0, {"best": 1.0})
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_tensorboard_reads_the_event_files(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     written("tensorboard", tmp_path)
@@ -155,7 +168,7 @@ def test_mlflows_client_reads_the_runs_and_a_resumed_one_is_the_same(
     (logger,) = loggers("mlflow", tmp_path, "members/00")
     logger.log(2, {"valid_loss": 1.0})
     logger.end("ok")
-    client = tracking.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    client = tracking.MlflowClient(f"sqlite:///{tmp_path}/mlflow/mlflow.db")
     (run,) = client.search_runs([client.get_experiment_by_name("trainless").experiment_id])
     history = client.get_metric_history(run.info.run_id, "valid_loss")
     assert [(one.step, one.value) for one in history] == [(0, 2.5), (1, 1.25), (2, 1.0)]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trainless.core.errors import InputError
+from trainless.core.opening import make_folder, open_file
 from trainless.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         if self._writer is None:
+            make_folder(self._place)
             self._writer = SummaryWriter(str(self._place), purge_step=step)  # after a break steps may come again
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
@@ -93,7 +95,7 @@ class TensorBoard:
 
 
 class Mlflow:
-    """A run of MLflow: where ``MLFLOW_TRACKING_URI`` says, else in ``mlflow.db`` of the run folder (extra ``mlflow``).
+    """A run of MLflow: where ``MLFLOW_TRACKING_URI`` says, else in ``mlflow/`` of the run folder (extra ``mlflow``).
 
     A training that is resumed goes on in its run. The experiment is ``MLFLOW_EXPERIMENT_NAME``, else ``trainless``.
 
@@ -124,7 +126,7 @@ class Mlflow:
             return self._id
         from mlflow.tracking import MlflowClient
 
-        client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self._folder / 'mlflow.db'}")
+        client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self._own_file()}")
         wanted = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
         known = client.get_experiment_by_name(wanted)
         experiment = client.create_experiment(wanted) if known is None else known.experiment_id
@@ -138,6 +140,12 @@ class Mlflow:
         self._id = str(run.info.run_id)
         self._client = client
         return self._id
+
+    def _own_file(self) -> Path:
+        file = self._folder / "mlflow" / "mlflow.db"
+        make_folder(file.parent)
+        open_file(file, "append").close()  # a link is refused
+        return file
 
 
 class WeightsAndBiases:
@@ -158,6 +166,8 @@ class WeightsAndBiases:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         if self._run is None:
             import wandb
+
+            make_folder(self._folder / "wandb")
 
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT") or PROJECT,
