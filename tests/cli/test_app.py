@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -36,6 +37,16 @@ def test_help_names_the_verbs(trainless: Call) -> None:
     assert answer.code == 0
     assert all(verb in answer.out for verb in ("score", "list", "demo"))
     assert trainless("--version").out == f"trainless {__version__}\n"
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_help_shows_its_summaries_whole(trainless: Call, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for group in ((), ("bench",), ("store",)):
+        listed = trainless(*group, "--help").out.partition("Commands:")[2].splitlines()
+        rows = [line for line in listed if line.strip()]
+        assert len(rows) >= 4
+        assert all(re.fullmatch(r"  [a-z-]+ +[A-Z].*[^.…]\.", row) for row in rows), rows
 
 
 @pytest.mark.parametrize("kind", sorted(REGISTRIES))

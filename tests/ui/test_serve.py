@@ -22,6 +22,7 @@ from PIL import Image
 
 from tests.browser import Visit
 from tests.cli.test_verdict import sound
+from tests.ui.pages import poor_contrast
 from trainless.cli.app import app, run
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.learn.reading import ReadingSettings
@@ -198,8 +199,10 @@ def test_a_file_is_chosen_and_dropped_in_a_browser(
         dropped(seen, "three.npz", file_of(x[:3]))
         page.get_by_text("3 cases in three.npz").wait_for(timeout=60_000)
         assert page.locator(".answer").count() == 3
-        for width in (1280, 390):
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             assert seen.overflow(width) <= 0
+            assert poor_contrast(seen, 15) == []
         assert seen.faults == []
         assert all(url.startswith((f"http://127.0.0.1:{at.port}/", "data:")) for url in seen.requested)
         dropped(seen, "<img src=x onerror=alert(1)>.csv", b"1,2")

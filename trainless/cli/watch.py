@@ -184,7 +184,7 @@ def ui(
     settings: PageSettings,
     place: Annotated[
         str,
-        typer.Argument(metavar="PLACE", help="A run, a folder of runs, a store (folder/, postgresql://…) [default: .]"),
+        typer.Argument(metavar="PLACE", help="A run, a folder of runs, or a store: a folder or postgresql://…."),
     ] = ".",
 ) -> None:
     """Show runs as a web page on this machine: progress, leaderboard, plots, drawings, failures, comparison."""

@@ -130,9 +130,13 @@ def looked_in_words(top: float, what: str, classes: bool) -> str:
     Example:
         >>> looked_in_words(0.25, "the probability of a", True).replace(chr(160), " ")
         'Covering the reddest place lowers the probability of a by 25 %; blue speaks against it.'
+        >>> looked_in_words(-3.0, "the value", False)
+        'No place speaks for the value being so high: covering any one raises it.'
     """
     if classes and top < LEAST:
         return f"No place matters by itself: covering any one hardly lowers {what}."
+    if top <= 0:
+        return f"No place speaks for {what} being so high: covering any one raises it."
     by = percent(top, 0) if classes else rounded(top)
     return f"Covering the reddest place lowers {what} by {by}; blue speaks against it."
 

@@ -32,7 +32,7 @@ from trainless.report.chart import (
 from trainless.report.contents import Contents, Json, report_part
 from trainless.report.page import Content, Markup, drawn, joined, percent, rounded, table, tag, text_width
 from trainless.report.search import in_words
-from trainless.report.words import class_rows, estimate_in_words, positive_in_words, yardstick_rows
+from trainless.report.words import class_rows, positive_in_words, yardstick_rows
 
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
@@ -157,7 +157,7 @@ def beside_figure(metric: str, rows: Sequence[tuple[str, Json]], chance: float |
         marks.append(tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="line cn dashed thin", data_tip="chance"))
     for place, (name, own) in enumerate(rows):
         y, shade = top + row * place + 32, "c1" if place else "c0"
-        marks.append(words(16, y - 18, f"{name}: {estimate_in_words(own)}", anchor="start", class_="title"))
+        marks.append(words(16, y - 18, f"{name}: {' '.join(estimate(own))}", anchor="start", class_="title"))
         marks += _row(plane.x, y, own, shade, name, metric, kind="hollow" if place else "")
     marks.append(words((plane.x.start + plane.x.stop) / 2, bottom + 34, metric_in_words(metric), class_="title"))
     title = f"{metric_in_words(metric)} of the ensemble and of what is simpler"
@@ -331,7 +331,7 @@ def metrics_figure(test: Json) -> Markup:
         marks.append(words(plane.x(value), plane.height - 34, percent(value, 1)))
     for place, name in enumerate(names):
         y, own = 40 + row * place, test["ensemble"][name]
-        label = f"{metric_in_words(name)}: {estimate_in_words(own)}"
+        label = f"{metric_in_words(name)}: {' '.join(estimate(own))}"
         marks.append(words(left, y - 26, label, anchor="start", class_="title"))
         marks += _row(plane.x, y, own, "c0", "the ensemble", name)
         for value in test["members"][name]:
