@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from tests.report.made import tips
+from tests.report.made import tips, widths
 from trainless.report.doubt import confidence_figure
-from trainless.report.result import confusion, confusion_figure, metrics_figure, roc, roc_figure, values_figure
+from trainless.report.result import (
+    beside_figure,
+    confusion,
+    confusion_figure,
+    metrics_figure,
+    roc,
+    roc_figure,
+    values_figure,
+)
 
 RANDOM = np.random.default_rng(3)
 
@@ -53,6 +61,25 @@ def test_values_lie_where_they_are() -> None:
     assert y0 - y1 == pytest.approx(y1 - y2, abs=0.02)
     assert not re.search(r"\b(nan|inf)\b", drawn)
     assert "true 0.000, predicted 0.000, interval -1.000 to ∞" in tips(drawn)
+
+
+def test_what_is_simpler_stands_beside_the_ensemble_on_one_scale() -> None:
+    rows = [
+        ("this ensemble", {"value": 0.9, "low": 0.8, "high": 1.0}),
+        ("trees", {"value": 0.7, "low": 0.6, "high": 0.8}),
+        ("a network", {"value": 0.8, "low": None, "high": None}),
+    ]
+    drawn = beside_figure("auc", rows, 0.5)
+    found = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', drawn)]
+    assert found[0] - found[2] == pytest.approx(found[2] - found[1], abs=0.02)  # 0.9, 0.7 and 0.8 are as far apart
+    chance = float(re.findall(r'<line x1="([\d.]+)"[^>]*data-tip="chance"', drawn)[0])
+    assert (found[0] - chance) / (found[0] - found[1]) == pytest.approx(2, abs=0.01)
+    assert drawn.count("hollow") == 2  # told from the ensemble by shape, not by colour alone
+    wide = widths(drawn)
+    assert wide[0] == pytest.approx(found[0] - found[1], abs=0.02)  # from 0.8 to 1
+    assert "this ensemble: 0.900 [0.800, 1.000]" in drawn
+    errors = beside_figure("mae", [("this ensemble", {"value": 2.0, "low": 1.0, "high": 3.0})], None)
+    assert "chance" not in errors
 
 
 def test_curves_say_their_values() -> None:

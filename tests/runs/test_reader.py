@@ -22,7 +22,7 @@ from trainless.core.errors import InputError
 from trainless.core.text import printable
 from trainless.runs.folder import is_held
 from trainless.runs.loop import Loop
-from trainless.runs.reader import reader_at
+from trainless.runs.reader import Failures, reader_at
 from trainless.runs.settings import SweepSettings
 from trainless.runs.sweep import sweep
 from trainless.ui.run_list import FolderRuns, listed_in
@@ -354,3 +354,20 @@ def test_sorting_and_filtering_against_plain_python(run: Path) -> None:
 def test_signs_that_would_move_the_cursor_are_replaced() -> None:
     assert printable("a\x1b]0;x\x07\u202eb\n") == "a�]0;x��b�"
     assert printable("conv 3×3 – ok") == "conv 3×3 – ok"
+
+
+def test_a_score_that_a_network_has_not_is_no_failure() -> None:
+    """Dead cells are ordinary in a search; what went wrong is told from them."""
+    ordinary = ("the gradient is zero", "no output depends on the input", "Unscorable: no layer has weights")
+    wrong = (
+        "RuntimeError: out of memory",
+        "torch.OutOfMemoryError: CUDA out of memory",
+        "it took longer than 5 s",
+        "the worker process was ended because the machine ran out of memory",
+        "SystemExit: 3",
+    )
+    found = Failures()
+    for reason in (*ordinary, *wrong):
+        found.add("|none~0|", "snip", reason)
+    found.add("|none~0|", "member 03", "diverged after 3 epochs")
+    assert (found.total, found.errors) == (len(ordinary) + len(wrong) + 1, len(wrong) + 1)

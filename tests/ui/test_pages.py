@@ -98,6 +98,11 @@ def test_the_page_of_runs_can_be_read_by_everybody(visit: Open, at: Site, dark: 
             page.wait_for_timeout(120)
             assert poor_contrast(seen, 15) == [], (name, tab)
             assert seen.overflow(390) <= 0, (name, tab)
+    compared = urlencode({"id": ["search", "tumours/searches/genetic-00"]}, doseq=True)
+    page.goto(f"{at.url}/#/compare?{compared}")
+    page.get_by_text("Agreement").wait_for()
+    assert poor_contrast(seen, 15) == []
+    assert seen.overflow(390) <= 0
     assert seen.faults == []
 
 

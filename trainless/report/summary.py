@@ -58,7 +58,8 @@ def _what(contents: Contents) -> str:
     names = contents.classes
     aim = f"which of {len(names)} classes it belongs to" if names else "its value"
     if 2 <= len(names) <= 6:
-        aim = "whether it is " + ", ".join(names[:-1]) + f" or {names[-1]}"
+        quoted = [f"“{name}”" for name in names]
+        aim = f"whether it is {', '.join(quoted[:-1])} or {quoted[-1]}"
     many = f"{count} small neural networks, chosen for these data, together look"
     who = "One small neural network, chosen for these data, looks" if count == 1 else many
     aims = f"{inputs_in_words(task['input_shape'])} and say{'s' * (count == 1)} {aim}"

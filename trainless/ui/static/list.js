@@ -56,7 +56,7 @@ export function listPage() {
     const said = [count(progress), progress.rate === null ? null : pace(progress),
       progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
     return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,
-      h("div", { class: "who" }, name, h("small", null, kind, run.answer && run.answer.classes.length ? ` · ${run.answer.classes.join(", ")}` : null), fold(run)),
+      h("div", { class: "who" }, name, h("small", null, kind, run.answer && run.answer.classes.length ? ` · ${run.answer.classes.join(" / ")}` : null), fold(run)),
       h("div", { class: "bar-cell num" }, bar(progress), h("small", null, said.filter(Boolean).join(" · "))),
       h("div", { class: "best-cell num" }, result(run)),
       h("div", { class: "tail" }, state(progress), h("small", null, run.failures ? `${run.failures.toLocaleString("en")} failed` : ago(progress.changed))));

@@ -198,7 +198,7 @@ export function runPage(id) {
   async function refresh() {
     run = await ask("/api/run", { id });
     put(heading, h("h1", null, id === "." ? "This run" : id), state(run.progress), run.report ? h("a", { class: "button push", href: `/report?${new URLSearchParams({ id })}`, target: "_blank", rel: "noopener" }, "Open the report") : null);
-    const classes = run.answer ? run.answer.classes.join(", ") : "";
+    const classes = run.answer ? run.answer.classes.join(" / ") : "";
     put(about, [run.kind, run.what, run.space, run.task, classes].filter(Boolean).join(" · "));
     put(said, verdict(run.answer));
     put(numbers, facts(run));
