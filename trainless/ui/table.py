@@ -104,13 +104,15 @@ def best_so_far(values: Sequence[float], higher_is_better: bool, most: int = 400
     Example:
         >>> best_so_far([2.0, math.nan, 1.0, 3.0, 0.0], True)
         [(1, 2.0), (4, 3.0), (5, 3.0)]
+        >>> best_so_far([math.nan, math.nan, 1.0], True)
+        [(3, 1.0)]
     """
     sign = 1.0 if higher_is_better else -1.0
     signed = np.where(np.isfinite(values), sign * np.asarray(values, np.float64), -np.inf)
     if not len(signed) or not np.isfinite(signed).any():
         return []
     best = np.maximum.accumulate(signed)
-    steps = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
+    steps = np.flatnonzero(best > np.concatenate([[-np.inf], best[:-1]]))
     if len(steps) > most:
         steps = steps[np.linspace(0, len(steps) - 1, most).astype(int)]
     steps = np.union1d(steps, [len(best) - 1])
