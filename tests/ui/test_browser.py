@@ -126,7 +126,7 @@ def test_words_from_data_do_no_harm(visit: Callable[..., Visit], tmp_path: Path)
         page.get_by_role("link", name="theirs <u>").click()
         page.locator("td.arch").first.wait_for()
         assert HOSTILE.replace("\u202e", "�") in page.locator("td.arch").first.inner_text()
-        for tab in ("Scatter", "Best so far", "Failures", "Settings"):
+        for tab in ("Scatter", "Best so far", "Without a score", "Settings"):
             page.get_by_role("tab", name=tab).click()
             page.wait_for_timeout(150)
         assert "owned" not in page.title()

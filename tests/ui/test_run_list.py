@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,11 @@ def test_a_database_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("trainless.ui.run_list.PATIENCE", 0.2)
     with pytest.raises(InputError, match=r"cannot be used|does not answer"):
         runs_at("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+
+
+def test_the_projects_own_corpus_is_no_list_of_runs() -> None:
+    """Who looks at the runs below a checkout sees their own."""
+    here = Path(__file__).resolve().parents[1]
+    assert (here / "fuzz" / ".folders").is_dir()
+    with closing(runs_at(str(here))) as listed:
+        assert listed.names() == []

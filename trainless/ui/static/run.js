@@ -159,7 +159,7 @@ export function runPage(id) {
 
   function drawTabs() {
     const titles = run.answer ? { answer: ["Answer"] } : {};
-    Object.assign(titles, { leaderboard: [run.kind === "design" ? "Members" : "Leaderboard", run.rows], plot: ["Scatter"], progress: ["Best so far"], failures: ["Failures", run.failures + run.unscored], settings: ["Settings"] });
+    Object.assign(titles, { leaderboard: [run.kind === "design" ? "Members" : "Leaderboard", run.rows], plot: ["Scatter"], progress: ["Best so far"], failures: [run.unscored && !run.failures ? "Without a score" : "Failures", run.failures + run.unscored], settings: ["Settings"] });
     if (run.below.length) titles.searches = ["Searches", run.below.length];
     if (!(open in titles)) open = "leaderboard";
     const now = JSON.stringify([open, titles]);
