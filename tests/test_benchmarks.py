@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from benchmarks import proxies, recipes_page
+from benchmarks import disagreement, proxies, recipes_page
 from trainless.core.task import Task
 from trainless.proxies import registry
 
@@ -69,3 +70,40 @@ def test_networks_are_those_of_the_issue() -> None:
 
 def test_the_page_on_recipes_is_what_the_results_say() -> None:
     assert recipes_page.PAGE.read_text(encoding="utf-8") == recipes_page.rendered()
+
+
+def test_paired_differences_are_of_sets_and_seeds() -> None:
+    """On one set better by 0.02 in AUC with either seed, on the other worse by 0.01; in loss, lower is better."""
+    rows = []
+    for name, gap in (("a", 0.02), ("b", -0.01)):
+        for seed in (0, 1):
+            for fold in (0, 1):
+                base = {"set": name, "seed": seed, "fold": fold, "loss": 0.5, "auc": 0.8 + 0.01 * fold, "area": 0.9}
+                rows.append({**base, "kind": "top"})
+                rows.append({**base, "kind": "random", "auc": base["auc"] + gap, "loss": 0.5 + gap})
+    found = {one["metric"]: one for one in disagreement.paired(rows)}
+    assert found["auc"]["better"] == pytest.approx(0.005)
+    assert found["loss"]["better"] == pytest.approx(-0.005)
+    assert (found["auc"]["low"], found["auc"]["high"]) == (pytest.approx(-0.01), pytest.approx(0.02))
+    assert found["area"]["better"] == found["area"]["low"] == found["area"]["high"] == 0
+    assert found["auc"]["runs"] == 4
+
+
+def test_a_study_of_disagreement_counts_what_is_complete(tmp_path: Path) -> None:
+    """A fold counts once every network of every ensemble was trained on it; one architecture twice is two trainings."""
+    arch = [0, 0, 0, 0, 0, 0, 0]
+    chosen = {"top": [[arch, 0], [[1, *arch[1:]], 0]], "one": [[arch, 0], [arch, 1]]}
+    plan = {"set": "toy.npz", "seed": 3, "folds": 2, "ensembles": chosen}
+    (tmp_path / "toy.3.json").write_text(json.dumps(plan))
+    jobs = list(disagreement.jobs_of(plan))
+    assert len(jobs) == 2 * 3
+    y = np.array([0, 1, 1, 0])
+    p = np.array([[0.8, 0.2], [0.4, 0.6], [0.1, 0.9], [0.7, 0.3]])
+    for job in jobs[:-1]:
+        np.savez(tmp_path / job.file, p=p, y=y)
+    rows = disagreement.table(tmp_path)
+    assert {row["fold"] for row in rows} == {0}
+    assert [row["kind"] for row in rows] == ["top", "one"]
+    assert rows[0]["loss"] == pytest.approx(-np.mean(np.log([0.8, 0.6, 0.9, 0.7])))
+    assert rows[0]["auc"] == 1.0
+    assert disagreement._with_seeds([(1,), (2,), (1,)]) == [((1,), 0), ((2,), 0), ((1,), 1)]

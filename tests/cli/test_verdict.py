@@ -50,13 +50,13 @@ class OneClass(nn.Module):
         return torch.stack([x.new_full((len(x),), 1.0), x.flatten(1).mean(1).sigmoid()], 1)
 
 
-def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every member answers one class; all that comes after is as it is."""
+def plant(monkeypatch: pytest.MonkeyPatch, net: nn.Module | None = None) -> None:
+    """Every member is this network, one that answers one class by default; all that comes after is as it is."""
     real = ensemble.load_member
 
     def planted(*arguments: Any) -> Any:
         member, trained, task = real(*arguments)
-        return member, replace(trained, net=OneClass()), task
+        return member, replace(trained, net=net or OneClass()), task
 
     monkeypatch.setattr(ensemble, "load_member", planted)
 
@@ -89,6 +89,34 @@ def test_shuffled_labels_are_no_better_than_chance(tmp_path: Path, capsys: pytes
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("NOT GOOD ENOUGH")
     assert "cannot be told from chance (0.5)" in first
+    assert 'class="verdict bad"' in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+class TwentyPixels(nn.Module):
+    """The best that can be made of twenty of the pixels, where all of them tell the class."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        odds = 5 * x.flatten(1)[:, :20].mean(1) - 0.9
+        return torch.stack([torch.zeros_like(odds), odds], 1)
+
+
+@pytest.mark.slow
+def test_worse_than_trees_is_the_first_thing_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Surely better than chance, and surely worse than what takes a second."""
+    plant(monkeypatch, TwentyPixels())
+    styles: list[Any] = []
+    monkeypatch.setattr("typer.secho", lambda text, **style: styles.append(style) or print(text))  # noqa: T201
+    assert run(("design", str(data(tmp_path, n=1500)), "--out", str(tmp_path / "run"), *SMALL)) == 0
+    test = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["test"]
+    assert test["ensemble"]["auc"]["low"] > 0.5
+    simpler = {one["name"]: one["auc"]["value"] for one in test["yardsticks"]}
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("NO BETTER THAN SOMETHING SIMPLER: It is worse than")
+    own = test["ensemble"]["auc"]["value"]
+    assert f"It is worse than trees (AUC {own:.3f} against {simpler['trees']:.3f}" in first
+    assert styles == [{"fg": "red", "bold": True}]
     assert 'class="verdict bad"' in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

@@ -15,8 +15,9 @@ from trainless.core.files import from_json, to_json, write_json
 from trainless.core.opening import below, is_there
 from trainless.core.scores import Scores, merge
 from trainless.core.text import undamaged
+from trainless.designs.diversity import POOL, disagreeing
 from trainless.designs.planning import DesignPlan, Trial, scored_samples
-from trainless.designs.run import CHOICE, DesignRun
+from trainless.designs.run import CHOICE, DIVERSE, DesignRun
 from trainless.designs.training import TrainedMembers
 from trainless.learn.callbacks import loggers
 from trainless.learn.members import VERSION, history_of, member_folder, read_document
@@ -104,6 +105,22 @@ def architectures(winners: Sequence[Winner], space: Space, size: int, *, distinc
                     chosen.append((winner.trial, winner.archs[place]))
                     seen.add(twin)
     return chosen
+
+
+def unlike_members(run: DesignRun, plan: DesignPlan, winners: Sequence[Winner], count: int) -> list[tuple[str, Arch]]:
+    """The architectures to train where disagreement counts, chosen once and written down."""
+    path, space = run.folder / DIVERSE, plan.space
+    pool = architectures(winners, space, POOL * count, distinct=True)
+    if not is_there(path):
+        archs = [arch for _, arch in pool]
+        settings = run.settings
+        found = disagreeing(space, archs, run.task, count, diversity=settings.diversity, seed=settings.seed)
+        texts = [space.format(arch) for arch in found]
+        write_json(path, {"version": VERSION, "archs": [list(arch) for arch in found], "texts": texts})
+    with undamaged(path, "give another folder with --out"):
+        kept = [tuple(map(int, arch)) for arch in read_document(path)["archs"]]
+    origins = {arch: origin for origin, arch in reversed(pool)}
+    return [(origins[arch], arch) for arch in kept]
 
 
 def first_members(size: int) -> int:

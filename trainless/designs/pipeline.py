@@ -34,6 +34,7 @@ from trainless.designs.candidates import (
     first_members,
     later_members,
     run_search,
+    unlike_members,
     values_of,
 )
 from trainless.designs.ensemble import BASELINE, join, judge, summarise
@@ -320,7 +321,11 @@ def train_found(
     settings, space = run.settings, plan.space
     searched = plan.members - plan.plain_members
     count = first_members(searched) if settings.learn else searched
-    found = architectures(winners, space, count, distinct=settings.distinct)
+    if settings.diversity:
+        found = unlike_members(run, plan, winners, count)
+        run.keep()
+    else:
+        found = architectures(winners, space, count, distinct=settings.distinct)
     folds = len(holdout.held)
     others, baseline = _plain(run, plan, folds), _baseline(run, plan, winners, folds)
     later, began, before = searched - count, elapsed(), TrainedMembers()

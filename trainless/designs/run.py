@@ -34,7 +34,8 @@ from trainless.store.claims import log
 
 CHOICE = "learned.json"  # the later members, once they are chosen by the first ones
 LATE = "late"  # a file that says that no further member is begun
-ONCE = (LATE, CHOICE)  # files that are written once
+DIVERSE = "diverse.json"  # members that were chosen to disagree
+ONCE = (LATE, CHOICE, DIVERSE)  # files that are written once
 MOST = 256 * 2**20  # bytes of one member's weights, beyond which they stay where they are
 _MEMBER = re.compile(rf"members/([A-Za-z0-9_-]+)/({re.escape(WEIGHTS)}|{re.escape(MEMBER)})")
 

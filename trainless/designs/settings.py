@@ -51,6 +51,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
             second plain network is that backbone, whose learning rates are a tenth; empty for none.
         symmetry: Flips and turns that training may add (:mod:`trainless.learn.symmetry`): their names with commas, or
             ``"learn"`` for those that a short training without them does not mind; empty for none.
+        diversity: Searched members are chosen by their rank and, with this share, by how unlike their features are at
+            initialisation (:mod:`trainless.designs.diversity`); 0 takes the first by rank.
         classical: Whether random convolutions with a ridge head compete too, on signals.
         folds: On small data every network holds another fold out, of so many; 1 keeps the validation part as it is.
         baseline: Members of the ensemble of one architecture to compare with (TEACUP, 7.7); 0 for none.
@@ -95,6 +97,9 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         " depth, updown, leftright, turn); none by default.",
         metavar="NAMES",
     )
+    diversity: float = setting(
+        0.0, "Choose searched members by how unlike they are at initialisation too, from 0 for not at all to 1."
+    )
     learn: bool = setting(False, "Choose the later half of the members by what the first half taught.")
     coverage: float = setting(0.9, "The share of prediction sets or intervals that hold the truth.")
     by_class: bool = setting(False, "Keep the coverage for every class.")
@@ -133,6 +138,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         for name, usual in (("coverage", 0.9), ("accuracy", 0.95)):
             if not 0 < (value := getattr(self, name)) < 1:
                 raise InputError(f"{name}={value} was given; expected a number between 0 and 1, such as {usual}")
+        if not 0 <= self.diversity <= 1:
+            raise InputError(f"diversity={self.diversity} was given; expected a share from 0 to 1")
         self.check_reading()
         logger_names(self.log)
         for name, least in LEAST.items():
