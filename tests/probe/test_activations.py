@@ -27,6 +27,22 @@ class Written(nn.Module):
         return self.function(x)
 
 
+class Swish(nn.Module):
+    """SiLU whose steepness is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beta = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(self.beta * x)
+
+
+def _zeroed(x: Tensor) -> Tensor:
+    x[x < 0] = 0
+    return x
+
+
 GATES: dict[str, tuple[nn.Module, str]] = {
     "relu6": (nn.ReLU6(), "ReLU6"),
     "hardtanh": (nn.Hardtanh(), "hardtanh"),
@@ -52,6 +68,24 @@ GATES: dict[str, tuple[nn.Module, str]] = {
     "clamp_min": (Written(lambda x: torch.clamp_min(x, 0)), "ReLU"),
     "threshold": (nn.Threshold(0, 0), "ReLU"),
     "in place": (nn.SiLU(inplace=True), "SiLU"),
+    "where": (Written(lambda x: torch.where(x > 0, x, 0)), "ReLU"),
+    "where, zeros": (Written(lambda x: torch.where(x <= 0, torch.zeros_like(x), x)), "ReLU"),
+    "maximum": (Written(lambda x: torch.maximum(x, torch.zeros_like(x))), "ReLU"),
+    "maximum of a number": (Written(lambda x: torch.max(x, torch.tensor(0.0))), "ReLU"),
+    "clamp by a tensor": (Written(lambda x: torch.clamp(x, torch.tensor(0.0))), "ReLU"),
+    "mask": (Written(lambda x: x * (x > 0)), "ReLU"),
+    "converted mask": (Written(lambda x: (x > 0).to(x.dtype) * x), "ReLU"),
+    "mask without a graph": (Written(lambda x: x * (x.detach() >= 0).float()), "ReLU"),
+    "masked_fill": (Written(lambda x: x.masked_fill(x < 0, 0.0)), "ReLU"),
+    "absolute value": (Written(lambda x: (x + x.abs()) / 2), "ReLU"),
+    "item by mask": (Written(lambda x: _zeroed(x.clone())), "ReLU"),
+    "mask in place": (Written(lambda x: x.mul_(x > 0)), "ReLU"),
+    "leaky, maximum": (Written(lambda x: torch.maximum(x, 0.1 * x)), "leaky ReLU"),
+    "leaky, where": (Written(lambda x: torch.where(x > 0, x, 0.2 * x)), "leaky ReLU"),
+    "elu, where": (Written(lambda x: torch.where(x > 0, x, torch.exp(x) - 1)), "ELU"),
+    "silu, division": (Written(lambda x: x / (1 + torch.exp(-x))), "SiLU"),
+    "hardswish, clamp": (Written(lambda x: x * (x / 6 + 0.5).clamp(0, 1)), "hardsigmoid"),
+    "swish with a parameter": (Swish(), "SiLU"),
 }
 
 
@@ -71,6 +105,30 @@ def test_its_pattern_is_the_sign_of_what_enters(name: str) -> None:
     assert torch.equal(found.gate > 0, entering > 0)
     assert registry["naswot"](p) == registry["naswot"](probe(nn.ReLU()))
     assert math.isfinite(registry["grasp"](p))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(torch.tanh, torch.sigmoid, torch.abs, torch.square, lambda x: x.clamp(min=1e-6), lambda x: 2 * x + 1),
+        *(lambda x: torch.where(x > 1, x, 0), lambda x: torch.where(x > -1, x, 0)),
+        *(lambda x: x.clamp(-1, 1), lambda x: x * x.amax(1, keepdim=True), lambda x: x * (x[:, :1] > 0), torch.exp),
+    ],
+)
+def test_what_neither_opens_nor_closes_at_zero_has_no_pattern(function: Callable[[Tensor], Tensor]) -> None:
+    assert not trace(probe(Written(function))).activations
+
+
+@pytest.mark.parametrize("halves", [lambda x: x.chunk(2, -1), lambda x: x.split(6, -1), lambda x: (x[:, :6], x[:, 6:])])
+def test_a_gated_half_written_out(halves: Callable[[Tensor], tuple[Tensor, Tensor]]) -> None:
+    def gated(x: Tensor) -> Tensor:
+        content, gate = halves(x)
+        return content * torch.sigmoid(gate)
+
+    p = probe(Written(gated), 6)
+    (found,) = trace(p).activations
+    assert found.kind == "GLU"
+    assert torch.equal(found.gate > 0, p.net[0](p.x)[:, 6:] > 0)
 
 
 def test_a_gated_half() -> None:

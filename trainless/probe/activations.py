@@ -1,21 +1,20 @@
 """Activations that open and close, by what they do: each has a pattern, the sign of what enters it.
 
-Known are PyTorch's functions, whoever calls them, and those that networks write out in simpler ones: a rectifier as a
-clamp at zero, GELU by ``1 + erf(…)`` or ``1 + tanh(…)``, SiLU as a tensor times its own sigmoid, hard sigmoid as
-``relu6(x + 3)``. A tanh or sigmoid alone is no gate of what enters it.
+Known are PyTorch's functions, whoever calls them, and whatever networks write out in simpler ones (see ``formulas``): it
+opens at zero if it lets nothing through there and far away is two lines, one steeper than the other. A tanh or sigmoid
+alone is no gate of what enters it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
-Function = Callable[..., Any]
+from trainless.probe.formulas import FORMULAS, GRID, Formula, Formulas, Function, operation
 
 
 class Gate(NamedTuple):
@@ -52,24 +51,48 @@ _CLAMPS = frozenset((torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, tor
 _FLOORS = frozenset((torch.clamp_min, torch.clamp_min_, Tensor.clamp_min, Tensor.clamp_min_))
 _HARDTANH = frozenset((F.hardtanh, F.hardtanh_))
 _THRESHOLD = frozenset((F.threshold, torch.threshold, torch.threshold_, getattr(F, "threshold_")))  # noqa: B009
-_ADD = frozenset((torch.add, Tensor.add, Tensor.add_))
-_MULTIPLY = frozenset((torch.mul, Tensor.mul, Tensor.mul_, torch.multiply, Tensor.multiply))
-_SIGMOID = frozenset((torch.sigmoid, Tensor.sigmoid, F.sigmoid))
-_SQUASH = frozenset((torch.tanh, Tensor.tanh, F.tanh, torch.erf, Tensor.erf, torch.special.erf))
 _RECURRENT = frozenset((torch.rnn_relu, torch.rnn_relu_cell))  # whose outputs are positive where they are open
-_PARTS = _ADD | _MULTIPLY | _SIGMOID | _SQUASH
-WATCHED = frozenset((*_KINDS, *_CLAMPS, *_FLOORS, *_HARDTANH, *_THRESHOLD, F.glu, *_PARTS, *_RECURRENT))
-"""The functions to call ``Gates.met`` for."""
+_KNOWN = frozenset((*_KINDS, *_CLAMPS, *_FLOORS, *_HARDTANH, *_THRESHOLD, F.glu, *_RECURRENT))
+_SHAPES: dict[str, tuple[Function, ...]] = {
+    "ReLU": (F.relu,),
+    "GELU": (F.gelu, lambda x: F.gelu(x, approximate="tanh")),
+    "ELU": (F.elu,),
+    "SELU": (F.selu,),
+}
 
 
 class Gates:
-    """Recognises activations in the calls of one forward pass."""
+    """Recognises activations in the calls of one forward pass.
+
+    Example:
+        >>> gates, x = Gates(), torch.tensor([1.0, -1.0])
+        >>> coming = gates.coming(torch.relu, (x,), {})
+        >>> gates.met(torch.relu, torch.relu(x), (x,), {}, coming).kind
+        'ReLU'
+    """
 
     def __init__(self) -> None:
-        self._parts = WeakIdKeyDictionary()  # what a tensor is, of which, and by which number
+        self.formulas = Formulas()
 
-    def met(self, func: Function, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Gate | None:
+    def coming(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Formula | None:
+        """What a call is about to compute; asked before it may work in place."""
+        return None if func in _KNOWN and func not in _CLAMPS else self.formulas.of(func, args, kwargs)
+
+    def met(
+        self, func: Function, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], coming: Formula | None
+    ) -> Gate | None:
         """The activation that a call is, or that it completes."""
+        gate = self._known(func, result, args, kwargs) if func in _KNOWN else None
+        if gate is None and coming is not None:
+            gate = _opening(coming)
+        if gate is None and operation(func) in ("mul", "rmul", "multiply"):
+            gate = self._gated_half(*(each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)))
+        if gate is None and coming is not None:
+            self.formulas.note(args[0] if result is None else result, coming)
+        return gate
+
+    def _known(self, func: Function, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Gate | None:
+        """One of PyTorch's functions."""
         x = args[0] if args else kwargs.get("input")
         if func in _RECURRENT:
             return Gate("ReLU", result[0] if isinstance(result, tuple) else result, True)
@@ -82,49 +105,85 @@ class Gates:
             return Gate("hardtanh", x)
         if kind is not None:
             return Gate(kind, x, kind in _LIKE_THEIR_INPUT)
-        if func in _PARTS:
-            return self._part(func, result, x, args, kwargs)
         if func is F.glu:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             return Gate("GLU", x.chunk(2, axis)[1])
         if func in _THRESHOLD:
             low, value = _numbers(args, kwargs, threshold=0.0, value=0.0)
             return Gate("ReLU", x, True) if low == value == 0 else None
-        low, high = _numbers(args, kwargs, min=None, max=None)
+        low, high = (_number(each) for each in _numbers(args, kwargs, min=None, max=None))
         if low != 0:
             return None
         return Gate("ReLU", x, True) if func in _FLOORS or high is None else self._clipped(x, high)
 
     def _clipped(self, x: Tensor, high: Any) -> Gate:
-        """A rectifier with a ceiling; of ``x + 3`` and with ceiling 6, a hard sigmoid of ``x``."""
-        part, of, number = self._parts.get(x, ("", x, 0.0))
-        if part == "shifted" and number == 3 and high == 6:
-            return Gate("hardsigmoid", of)
+        """A rectifier with a ceiling; of a line that has half the ceiling at zero, a hard sigmoid."""
+        formula = None if x.is_inference() else self.formulas.get(x)
+        if formula is not None and formula.affine and formula.line[0] > 0 and 2 * formula.line[1] == high:
+            return Gate("hardsigmoid", formula.x)
         return Gate("ReLU6" if high == 6 else "clipped ReLU", x, True)
 
-    def _part(
-        self, func: Function, result: Tensor, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Gate | None:
-        if func in _SIGMOID or func in _SQUASH:
-            self._parts[result] = ("sigmoid" if func in _SIGMOID else "squashed", x, 0.0)
-            return None
-        other = args[1] if len(args) > 1 else kwargs.get("other")
-        if isinstance(other, Tensor):
-            return self._times_itself(x, other) or self._times_itself(other, x) if func in _MULTIPLY else None
-        if not isinstance(other, (int, float)) or kwargs.get("alpha", 1) != 1:
-            return None
-        part, of, _ = self._parts.get(x, ("", x, 0.0))
-        if func in _ADD and part == "squashed" and other == 1:
-            return Gate("GELU", of)
-        if (func in _ADD and other == 3) or (func in _MULTIPLY and other > 0):
-            self._parts[result] = ("shifted" if func in _ADD else "scaled", x, float(other))
+    def _gated_half(self, *factors: Tensor) -> Gate | None:
+        """One half of a tensor times the sigmoid of the other: a GLU, written out."""
+        for gate, other in (factors, factors[::-1]) if len(factors) == 2 else ():
+            formula = None if gate.is_inference() else self.formulas.get(gate)
+            if formula is not None and formula.x is not other and formula.x._base is not None:
+                halves = other._base is formula.x._base and other.shape == formula.x.shape
+                if halves and formula.is_like(torch.sigmoid):
+                    return Gate("GLU", formula.x)
         return None
 
-    def _times_itself(self, x: Tensor, other: Tensor) -> Gate | None:
-        """SiLU, written out: a tensor times the sigmoid of itself, or of itself times a number."""
-        part, of, _ = self._parts.get(other, ("", x, 0.0))
-        scaled, base, _ = self._parts.get(of, ("", of, 0.0))
-        return Gate("SiLU", x) if part == "sigmoid" and (of is x or (scaled == "scaled" and base is x)) else None
+
+def _opening(formula: Formula) -> Gate | None:
+    """The gate that a function is, if it is one: nothing at zero, and far away two lines of which one is steeper."""
+    y = formula.values
+    if y.dtype == torch.bool or not bool(y.isfinite().all()) or float(y[len(y) // 2]) != 0:
+        return None
+    slopes = (y.diff() / GRID.diff()).tolist()
+    left, right = slopes[:2], slopes[-2:]
+    if any(abs(a - b) > 1e-3 * max(abs(a), abs(b), 1e-3) for a, b in (left, right)):
+        return None  # not a line
+    (closed, opened), mirrored = (slopes[0], slopes[-1]), abs(slopes[0]) > abs(slopes[-1])
+    if mirrored:
+        slopes, closed, opened = slopes[::-1], opened, closed
+    if abs(closed) > 0.95 * abs(opened):
+        return None
+    middle = len(slopes) // 2
+
+    def is_open(slope: float) -> bool:
+        return abs(slope - opened) < abs(slope - closed)
+
+    if not is_open(slopes[middle]) or any(map(is_open, slopes[:4])) or not all(map(is_open, slopes[-4:])):
+        return None
+    if abs(slopes[middle - 1] - opened) <= 1e-9 * abs(opened):
+        return None  # it opens below zero
+    shape = Formula(formula.x, (y.flip(0) if mirrored else y) / abs(opened))
+    kind, x = _kind(shape, closed / abs(opened)), -formula.x if mirrored else formula.x
+    if kind == "ReLU" and opened != 1:
+        return Gate(kind, x.relu(), False)  # its output would be another's
+    return Gate(kind, x, kind == "ReLU" and not mirrored)
+
+
+def _kind(formula: Formula, closed: float) -> str:
+    """What a function is called that is as steep as its input where it is open."""
+    for kind, shapes in _SHAPES.items():
+        if any(formula.is_like(shape) for shape in shapes):
+            return kind
+    one = float(formula.values[GRID == 1])
+    steep = math.log(one / (1 - one)) if 0 < one < 1 else 0.0
+    if steep and formula.is_like(lambda x: x * torch.sigmoid(steep * x)):
+        return "SiLU"
+    return "leaky ReLU" if formula.is_like(lambda x: torch.where(x > 0, x, closed * x)) else "a function written out"
+
+
+def _number(value: Any) -> Any:
+    """A limit as a number, also where it is given as a tensor of one."""
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 and value.is_leaf else value
+
+
+def watched(func: Function) -> bool:
+    """Whether ``Gates`` is to be asked about a function."""
+    return func in _KNOWN or operation(func) in FORMULAS
 
 
 def _numbers(args: tuple[Any, ...], kwargs: dict[str, Any], **defaults: Any) -> list[Any]:

@@ -102,6 +102,30 @@ class Layout:
         return (self.samples, self.channels), (0, 1)
 
 
+def settled(tensor: Tensor, axes: Axes, count: int) -> Layout | None:
+    """The axes where they are known; else those that are usual, if so many samples can be along the first.
+
+    Example:
+        >>> settled(torch.zeros(5, 3, 4, 4), Axes(), 5), settled(torch.zeros(7, 3), Axes(), 5)
+        (Layout(samples=0, channels=1, grid=None), None)
+    """
+    if tensor.ndim < 2 or axes.rows is not None:
+        return None
+    samples = 0 if axes.samples is None else axes.samples
+    if tensor.shape[samples] != count:
+        return None
+    usual = tensor.ndim - 1 if tensor.ndim < 4 else 1
+    channels = usual if axes.channels is None else axes.channels
+    if samples == channels:
+        return None
+    laid = (
+        tensor.ndim == 3
+        and axes.grid is not None
+        and math.prod(axes.grid) * count * tensor.shape[channels] == tensor.numel()
+    )
+    return Layout(samples, channels, axes.grid if laid else None)
+
+
 def name_of(func: Callable[..., Any]) -> str:
     """A function's name; of an attribute's getter, the attribute's.
 

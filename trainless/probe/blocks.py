@@ -29,14 +29,15 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of, taken
+from trainless.probe.axes import Axes, Layout, arranges, axes_after, name_of, settled, taken
 
 _MULTIPLIES = re.compile(r"Convolution|(?i:mm)Backward|Mv|Linear|Embedding|(?i:rnn)|Einsum")
 _STACKS = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _ASKS = """shape dtype device requires_grad is_cuda ndim is_leaf grad_fn layout names size dim numel stride
     is_contiguous is_floating_point is_complex element_size data_ptr is_mkldnn is_nested is_sparse is_quantized is_meta
     storage_offset"""
-_QUESTIONS = frozenset(_ASKS.split())
+QUESTIONS = frozenset(_ASKS.split())
+"""Names of functions that ask something about a tensor and compute nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,19 +131,19 @@ class Flow(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if name_of(func) in _QUESTIONS:
+        if name_of(func) in QUESTIONS:
             return func(*args, **(kwargs or {}))
         if name_of(func) in _STACKS and _layers(args, kwargs) > 1:
             return self._layer_by_layer(func, types, *args)
         with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
             numbers = taken(func, args, kwargs or {})
             given = self.given = self._given(numbers)
-            loose = [(each, self.loose[each]) for each in _tensors(numbers) if each in self.loose] if self.loose else []
+            loose = [(each, self.loose[each]) for each in tensors_in(numbers) if each in self.loose] if self.loose else []
             self.outside = loose
         result = func(*args, **(kwargs or {}))
         if isinstance(result, (Tensor, tuple, list)):
             with torch._C.DisableTorchFunction():
-                made = list(_tensors((result,)))
+                made = list(tensors_in((result,)))
                 self._made(func, args, kwargs or {}, given, loose, made)
         return result
 
@@ -165,7 +166,7 @@ class Flow(TorchFunctionMode):
     def _given(self, values: tuple[Any, ...]) -> list[tuple[Tensor, Axes]]:
         """What a function takes that depends on the input, oldest first: read before it may work in place."""
         found = []
-        for each in _tensors(values):
+        for each in tensors_in(values):
             edge = self._edge(each)
             if edge is not None and edge[0] in self.order:
                 found.append((self.order[edge[0]], each, self.axes.get(edge, Axes())))
@@ -217,7 +218,7 @@ class Flow(TorchFunctionMode):
         self._count(order, taken)
         axes = axes_after(func, args, kwargs, results, given or loose, self._is_weight)
         for place in fresh:
-            self._keep(func, len(given), results[place], axes[place])
+            self._keep(func, results[place], axes[place])
 
     def _walk(self, start: Node, order: int, taken: _Taken, loose: bool) -> None:
         """Put what is new in the graph below a tensor in order; note what it takes of what was there."""
@@ -262,15 +263,15 @@ class Flow(TorchFunctionMode):
         at = {edge for edge in taken.edges if self.order[edge[0]] == oldest}
         self.cuts = [cut for cut in self.cuts if cut.order < oldest or at == {_key(cut.edge)}]
 
-    def _keep(self, func: Callable[..., Any], streams: int, tensor: Tensor, axes: Axes) -> None:
-        """Note a tensor that a function made of so many others that depend on the input."""
+    def _keep(self, func: Callable[..., Any], tensor: Tensor, axes: Axes) -> None:
+        """Note a tensor that a function made."""
         edge = get_gradient_edge(tensor)
         self.axes[_key(edge)] = axes
-        settled = self._settled(tensor, axes)
-        if settled is not None and tensor.is_floating_point():
-            self._see(func, streams, tensor, edge, settled)
+        layout = settled(tensor, axes, self.samples)
+        if layout is not None and tensor.is_floating_point():
+            self._see(func, tensor, edge, layout)
 
-    def _see(self, func: Callable[..., Any], streams: int, tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
+    def _see(self, func: Callable[..., Any], tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
         """Take a tensor for a cut until something shows that it is none."""
         order, arranged = len(self.depth) - 1, arranges(func)
         values = tensor.detach().clone() if self.careful else tensor
@@ -282,24 +283,6 @@ class Flow(TorchFunctionMode):
             known[cut.depth] = cut
             if len(known) > 2:
                 del known[min(known)]
-
-    def _settled(self, tensor: Tensor, axes: Axes) -> Layout | None:
-        """The axes where they are known; else those that are usual, if samples can be along the first."""
-        if tensor.ndim < 2 or axes.rows is not None:
-            return None
-        samples = 0 if axes.samples is None else axes.samples
-        if tensor.shape[samples] != self.samples:
-            return None
-        usual = tensor.ndim - 1 if tensor.ndim < 4 else 1
-        channels = usual if axes.channels is None else axes.channels
-        if samples == channels:
-            return None
-        laid = (
-            tensor.ndim == 3
-            and axes.grid is not None
-            and math.prod(axes.grid) * self.samples * tensor.shape[channels] == tensor.numel()
-        )
-        return Layout(samples, channels, axes.grid if laid else None)
 
     # --- what was found -----------------------------------------------------------------------------------------
     def stream(self, outputs: Tensor, beside: Iterable[tuple[str, Tensor]] = ()) -> tuple[Stream, bool]:
@@ -334,15 +317,15 @@ class Flow(TorchFunctionMode):
         return Stream(tuple(chosen), frozenset(body)), changed
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
     """The tensors among values, also within lists, tuples and dicts."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, (tuple, list)):
-            yield from _tensors(value)
+            yield from tensors_in(value)
         elif isinstance(value, dict):
-            yield from _tensors(value.values())
+            yield from tensors_in(value.values())
 
 
 def _layers(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> int:

@@ -184,7 +184,7 @@ _COST: dict[Callable[..., Any], Callable[..., int]] = {
 _COMPOSED: frozenset[Any] = frozenset(
     (
         *(torch.einsum, torch.tensordot, torch.chain_matmul, torch.linalg.multi_dot, torch.linalg.matmul),
-        *(Tensor.__rmatmul__, torch.vdot, Tensor.vdot),
+        *(Tensor.__rmatmul__, torch.vdot, Tensor.vdot, torch.autograd.grad),
         *(
             getattr(place, name)
             for place in (torch, Tensor)

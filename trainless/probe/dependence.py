@@ -13,13 +13,15 @@ from trainless.probe.layers import EmbeddingLookup, Layer, Standardised
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import ForwardPass, leaves, trace
 
+_ARRANGE = ("TBackward", "Transpose", "Permute", "View", "Alias", "Unsqueeze", "Squeeze", "UnsafeView", "ReshapeAlias")
+
 
 @dataclass(frozen=True, eq=False)
 class Reach:
     """The dependence of a probe's outputs on its parameters; those without any use have gradient zero.
 
     Attributes:
-        uses: How often each parameter enters what the outputs were computed from.
+        uses: How often each parameter enters what the outputs were computed from, be it transposed or reshaped first.
             The first are the nearest to the outputs.
         recorded: How many of a parameter's uses are by a layer, norm or lookup that was recorded with samples along the
             first axis: there its gradient can be read for every sample.
@@ -61,15 +63,25 @@ def reach(p: Probe) -> Reach:
     before: defaultdict[Node, list[Node]] = defaultdict(list)
     start = t.outputs.grad_fn
     waiting, seen = (deque([start]), {start}) if start is not None else (deque(), set())
+    arranged: dict[Node, str | None] = {}  # the parameter that a node arranges, if that is all it does
+
+    def parameter(node: Node) -> str | None:
+        if node not in arranged:
+            inner = node.next_functions[0][0] if len(node.next_functions) == 1 else None
+            arranges = inner is not None and node.name().startswith(_ARRANGE)
+            arranged[node] = parameters.get(node) or (parameter(inner) if arranges and inner is not None else None)
+        return arranged[node]
+
     while waiting:
         node = waiting.popleft()
         for after, _ in node.next_functions:
             if after is None:
                 continue
             before[after].append(node)
-            if after in parameters:
-                uses[parameters[after]] += 1
-            elif after not in seen:
+            name = parameter(after)
+            if name is not None and parameter(node) is None:  # one of several that take the same arrangement
+                uses[name] += 1
+            if after not in parameters and after not in seen:
                 seen.add(after)
                 waiting.append(after)
     found = [at for at in _recorded(t, len(p.x)) if at.output.grad_fn in seen]

@@ -39,11 +39,13 @@ class Verdict:
         refusals: For each norm mode that was looked at, why it cannot hold; empty where it does.
         draws: Whether its forward pass draws random numbers.
         size: The largest output with norms over the batch.
+        hidden: Whether it computes by code whose calls cannot be followed.
     """
 
     refusals: dict[str, str] = field(default_factory=dict)
     draws: bool = False
     size: float = 0.0
+    hidden: bool = False
 
 
 class RecordedPass(Protocol):

@@ -14,7 +14,7 @@ from trainless.core.errors import Unscorable
 from trainless.core.types import Bytes, Labels
 from trainless.probe.layout import channels_lie_last
 from trainless.probe.probe import Probe, quantity, remark
-from trainless.probe.record import Activation, trace
+from trainless.probe.record import Activation, require_followed, trace
 
 WORD = 8  # bytes
 PART = 1 << 21  # units that are looked at together on a GPU
@@ -59,6 +59,7 @@ def rectifiers(p: Probe) -> list[Activation]:
     Those that do not depend on the input, such as in a network that makes position biases, are none of theirs.
     """
     found = []
+    require_followed(p)
     for activation in trace(p).activations:
         if activation.axes is not None:
             gate = activation.axes.by_sample(activation.gate, len(p.x))

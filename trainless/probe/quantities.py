@@ -86,6 +86,8 @@ def channel_sums(layer: Layer, gradient: Tensor, samples: int) -> Tensor:
     Of a layer that does not depend on the input, one number per channel, unless it is called for every sample.
     """
     output = layer.output.detach()
+    if output.ndim == 1:  # of a vector that the network keeps
+        return (output * gradient)[None]
     if layer.conv is not None:
         sums: Tensor = torch.linalg.vecdot(output.flatten(2), gradient.flatten(2))
         axes = layer.axes if layer.axes is None or layer.axes.samples in (None, 0) else Axes()

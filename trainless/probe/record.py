@@ -11,12 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import random_states
-from trainless.probe.activations import RELU, WATCHED, Gate, Gates
+from trainless.probe.activations import RELU, Gate, Gates, watched
 from trainless.probe.axes import Axes
 from trainless.probe.blocks import Flow, Stream
+from trainless.probe.formulas import Formula
 from trainless.probe.guard import Verdict, checked, verdict_on
 from trainless.probe.layers import (
     CONVOLUTIONS,
@@ -179,16 +181,51 @@ def guard(p: Probe) -> Verdict:
     return checked(p, _alone)
 
 
+def require_followed(p: Probe) -> None:
+    """Raise Unscorable where a network computes by code whose calls cannot be followed: layers would be missed."""
+    if guard(p).hidden:
+        raise Unscorable(
+            f"{type(p.net).__name__} computes by code that cannot be followed (a TorchScript function, or torch.vmap),"
+            " which this measure has to see: write it as plain operations on the batch"
+        )
+
+
+class _Hidden(TorchDispatchMode):
+    """Notes what is computed while no function of PyTorch's has been called that a recorder sees."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder, self.found = recorder, False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self.recorder.busy and func.overloadpacket in _COMPUTE:
+            self.found = True
+        return func(*args, **(kwargs or {}))
+
+
+_aten = torch.ops.aten
+_COMPUTE = frozenset(
+    (
+        *(_aten.mul, _aten.mul_, _aten.sigmoid, _aten.relu, _aten.relu_, _aten.gelu, _aten.silu, _aten.clamp),
+        *(_aten.clamp_min, _aten.hardtanh, _aten.leaky_relu, _aten.elu, _aten.tanh, _aten.where, _aten.maximum),
+        *(_aten.convolution, _aten.mm, _aten.addmm, _aten.bmm, _aten.native_batch_norm, _aten.native_layer_norm),
+        *(_aten.hardswish, _aten.hardsigmoid, _aten.mish, _aten.softplus, _aten.threshold, _aten.add, _aten.add_),
+    )
+)
+
+
 def _alone(p: Probe, x: Tensor, mode: Norm, given: Statistics | None = None) -> tuple[Tensor, Statistics]:
     """A recorded pass on some samples with the network's own weights, noting whether it drew random numbers."""
     for careful in (False, True):
         recorder = Recorder(p.net, p.weights, careful)
         norms = normalised(p.net, mode, statistics=given or None, samples=len(x))
+        hidden = _Hidden(recorder) if mode == "batch" else None
         with quiet_randomness(p), norms as rules:
             before = random_states(x.device)  # not recorded: it reads tensors' memory
-            with recorder:
+            with recorder, hidden or nullcontext():
                 outputs = run(p.net, p.weights, x)
             verdict_on(p.net).draws |= random_states(x.device) != before
+        verdict_on(p.net).hidden |= recorder.transformed or (hidden is not None and hidden.found)
         if not recorder.spoilt():
             break
     return outputs.detach(), rules.statistics
@@ -222,6 +259,8 @@ class Recorder(TorchFunctionMode):
         self.lookups: list[EmbeddingLookup] = []
         self.norms: list[Standardised] = []
         self.handled = False
+        self.busy = 0  # calls under way
+        self.transformed = False  # whether tensors were met that stand for others, as within torch.vmap
         self.own = {id(tensor) for module in self.modules for tensor in module._parameters.values()}
         self.gates = Gates()
         self.flow: Flow | None = None
@@ -236,10 +275,21 @@ class Recorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        self.busy += 1
+        try:
+            return self._called(func, args, kwargs)
+        finally:
+            self.busy -= 1
+
+    def _called(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         if func in RELU and len(args) == 1 and not any((kwargs or {}).values()) and self._may_share(args[0]):
             return self._relu(args[0])
         self.handled |= func in _HANDS_ON
+        looking = watched(func)
+        coming = self._coming(func, args, kwargs or {}) if looking else None
         result = func(*args, **(kwargs or {}))
+        if (looking or func in CONVOLUTIONS or func is F.linear) and isinstance(result, Tensor):
+            self.transformed |= torch._C._functorch.is_functorch_wrapped_tensor(result)
         if self.tokens is not None and (found := self.tokens.met(func, result, args, kwargs or {}, self.names)):
             self.embedded.append(found)
             if func is not F.embedding:
@@ -250,9 +300,17 @@ class Recorder(TorchFunctionMode):
         if func is F.embedding:
             self._lookup(result, *args, **(kwargs or {}))
             return self._handed_on(result)
-        if func in WATCHED and (gate := self.gates.met(func, result, args, kwargs or {})) is not None:
-            self._activation(gate, result[0] if isinstance(result, tuple) else result)
+        if looking:
+            with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
+                gate = self.gates.met(func, result, args, kwargs or {}, coming)
+            if gate is not None:
+                made = args[0] if result is None else result
+                self._activation(gate, made[0] if isinstance(made, tuple) else made)
         return result
+
+    def _coming(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Formula | None:
+        with torch._C.DisableTorchFunction():
+            return self.gates.coming(func, args, kwargs)
 
     def spoilt(self) -> bool:
         """Whether a tensor that was noted has been written to since, or may have been handled otherwise."""

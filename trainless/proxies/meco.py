@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.core.errors import Unscorable
-from trainless.probe.axes import Layout, arranges, is_arithmetic
-from trainless.probe.blocks import Flow
+from trainless.probe.axes import Axes, arranges, axes_after, is_arithmetic, name_of, settled, taken
+from trainless.probe.blocks import QUESTIONS, tensors_in
+from trainless.probe.formulas import ACTIVATIONS, FORMULAS, Formula, Formulas
 from trainless.probe.layers import block_names, modules, removed_after
 from trainless.probe.norms import Statistics
 from trainless.probe.points import First, Noise
 from trainless.probe.probe import Probe
-from trainless.probe.record import guard, prepared, trace
+from trainless.probe.record import guard, prepared, require_followed, trace
 from trainless.probe.running import run
 from trainless.probe.spectra import least_eigenvalues
 from trainless.proxies.proxy import Paper, Setting, proxy
@@ -31,7 +33,7 @@ PAPER = Paper(
 
 
 @proxy(
-    higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()), version=2
+    higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=Setting(inputs=Noise()), version=3
 )
 def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: int | None = None) -> float:
     """Independence of the channels of every feature map, for a single input.
@@ -41,8 +43,9 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     Args:
         p: The probe; only the first sample is used.
         count: ``tensors`` counts every feature map once: what operations make (layers, norms, activations, poolings,
-            sums of streams), or modules give in a network that names its blocks; ``modules`` counts it once for every
-            module and container that passes it on, as the published program does.
+            sums of streams; a function of one tensor, entry by entry, is one however it is written), or modules give in
+            a network that names its blocks; ``modules`` counts it once for every module and container that passes it
+            on, as the published program does.
         channels: Take only so many channels of each map, drawn at random, and scale up (the paper's faster variant).
 
     Differences:
@@ -51,6 +54,7 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     Fails:
         The network has no feature map of more than one channel and position, or one that is not finite.
     """
+    require_followed(p)
     q = p.once(x=First(1))
     try:
         maps = _maps(q, count)
@@ -112,26 +116,84 @@ def _of_modules(p: Probe, count: Literal["tensors", "modules"], statistics: Stat
     return [sample.flatten(1) for _, sample in kept]
 
 
-class _FeatureMaps(Flow):
-    """Keeps what operations make, but for arrangements, and arithmetic with a single stream."""
+class _FeatureMaps(TorchFunctionMode):
+    """Keeps what operations make, but for arrangements, and arithmetic with a single stream.
 
-    def __init__(self, x: Tensor, weights: Mapping[str, Tensor]) -> None:
-        super().__init__(x, weights)
+    A function of one tensor, entry by entry, is one operation however it is written: what is kept is what goes on to
+    another one.
+    """
+
+    def __init__(self, x: Tensor, weights: Iterable[Tensor]) -> None:
+        super().__init__()
+        self.samples = len(x)
+        self.weights = WeakIdKeyDictionary(dict.fromkeys(weights, True))  # and what is made of them alone
+        self.axes = WeakIdKeyDictionary()  # of what depends on the input
+        self.axes[x] = Axes(0)
+        self.formulas = Formulas(FORMULAS | ACTIVATIONS)
+        self.waiting: dict[int, Tensor] = {}  # functions of one tensor that nothing else has taken yet
         self.found: list[Tensor] = []
 
-    def _see(self, func: Callable[..., Any], streams: int, tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
-        if tensor.ndim > 2 and not arranges(func) and not (is_arithmetic(func) and streams < 2):
-            self.found.append(layout.turned(tensor.detach())[0].flatten(1).clone())
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if name_of(func) in QUESTIONS:
+            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
+            given = {id(each): each for each in tensors_in(taken(func, args, kwargs)) if each in self.axes}
+            known = [(each, self.axes[each]) for each in given.values()]
+            formula = self.formulas.of(func, args, kwargs) if given else None
+            self._leave(given, formula)
+            versions = {at: each._version for at, each in given.items()}
+        result = func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            made = [args[0]] if result is None and args else list(tensors_in((result,)))
+            if given:
+                axes = axes_after(func, args, kwargs, made, known, self.weights.__contains__)
+                for each, where in zip(made, axes, strict=True):
+                    if versions.get(id(each)) != each._version:  # else it was handed back as it is
+                        self._see(func, len(given), each, where, None if id(each) in given else formula)
+            elif any(each in self.weights for each in tensors_in((*args, *kwargs.values()))):
+                self.weights.update(dict.fromkeys(made, True))
+        return result
+
+    def _leave(self, given: Mapping[int, Tensor], formula: Formula | None) -> None:
+        """Keep the functions of one tensor that something else takes."""
+        for at, each in given.items():
+            inside = self.formulas.get(each)
+            if at in self.waiting and (formula is None or inside is None or inside.x is not formula.x):
+                self._keep(self.waiting.pop(at))
+
+    def _see(
+        self, func: Callable[..., Any], streams: int, tensor: Tensor, axes: Axes, formula: Formula | None
+    ) -> None:
+        self.axes[tensor] = axes
+        self.formulas.note(tensor, formula)
+        if formula is not None:
+            if not formula.affine:
+                self.waiting[id(tensor)] = tensor
+        elif not arranges(func) and not (is_arithmetic(func) and streams < 2):
+            self._keep(tensor)
+
+    def _keep(self, tensor: Tensor) -> None:
+        layout = settled(tensor, self.axes[tensor], self.samples) if tensor.is_floating_point() else None
+        if tensor.ndim > 2 and layout is not None:
+            self.found.append(layout.turned(tensor)[0].flatten(1).clone())
+
+    def all(self) -> list[Tensor]:
+        """What was kept, and what nothing has taken in the end."""
+        for each in self.waiting.values():
+            self._keep(each)
+        self.waiting.clear()
+        return self.found
 
 
 def _of_operations(p: Probe, statistics: Statistics | None) -> list[Tensor]:
-    weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
-    x = p.x.detach().clone()
-    x = x.requires_grad_() if x.is_floating_point() else x
-    flow = _FeatureMaps(x, weights)
-    with torch.enable_grad(), prepared(p, statistics=statistics), flow:
-        run(p.net, weights, x)
-    return flow.found
+    x = p.x.detach()
+    maps = _FeatureMaps(x, p.weights.values())
+    with torch.no_grad(), prepared(p, statistics=statistics), maps:
+        run(p.net, p.weights, x)
+    return maps.all()
 
 
 def correlation(rows: Tensor) -> Tensor:

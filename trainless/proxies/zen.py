@@ -16,7 +16,7 @@ from trainless.probe.layout import laid_out, run_in
 from trainless.probe.norms import channel_variances
 from trainless.probe.points import Gaussian, Noise
 from trainless.probe.probe import Probe
-from trainless.probe.record import Recorder, prepared
+from trainless.probe.record import Recorder, prepared, require_followed
 from trainless.probe.running import run
 from trainless.probe.tokens import Embedded, Tokens, chosen, side_by_side
 from trainless.proxies.proxy import Paper, Setting, proxy
@@ -56,6 +56,7 @@ def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
     Fails:
         No rectifier, features that do not react, or tokens that are not looked up in a table.
     """
+    require_followed(p)
     x = p.x[:samples]
     if x.is_floating_point():
         noise = torch.randn(x.shape, generator=p.generator("zen")).to(x.device, x.dtype)

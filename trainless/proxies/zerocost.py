@@ -11,6 +11,7 @@ from trainless.core.errors import Unscorable
 from trainless.probe.counts import network_counts
 from trainless.probe.probe import Probe, remark
 from trainless.probe.quantities import loss_gradients, weight_names
+from trainless.probe.record import require_followed
 from trainless.proxies.proxy import Paper, proxy
 
 PAPER = Paper(("Abdelfattah", "Mehrotra", "Dudziak", "Lane"), "Zero-Cost Proxies for Lightweight NAS", "ICLR", 2021)
@@ -95,6 +96,7 @@ def fisher(p: Probe) -> float:
     Differences:
         The weight by fan-in is the published program's: it spreads a channel's value over its weights and adds up.
     """
+    require_followed(p)
     gradients = loss_gradients(p)
     found = gradients.channels
     if missing := len(gradients.weights.keys() - {layer.weight for layer, _ in found}):

@@ -59,7 +59,9 @@ class _Gates(TorchDispatchMode):
     """Keeps what enters each activation that opens and closes, also where it is written out in simpler operations.
 
     Written out are: a clamp from zero; ``1 + tanh(u)`` and ``1 + erf(u)``, as in GELU; ``x · sigmoid(c · x)``, as in
-    SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``.
+    SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``; a choice between ``x`` and something by the sign of ``x``; ``x``
+    times whether it is positive; the larger of ``x`` and zero or a part of ``x``; ``x + |x|``; and one half of a tensor
+    times the sigmoid of the other.
     """
 
     KINDS = frozenset(
@@ -72,6 +74,9 @@ class _Gates(TorchDispatchMode):
     )
     CLIPPED = frozenset((aten.hardtanh, aten.hardtanh_, aten.clamp, aten.clamp_, aten.clamp_min, aten.clamp_min_))
     SQUASHED = frozenset((aten.tanh, aten.erf, aten.special_erf, aten.sigmoid))
+    COMPARED = frozenset((aten.gt, aten.ge, aten.lt, aten.le))
+    NOTED = SQUASHED | COMPARED
+    NOTED |= frozenset((aten.add, aten.mul, aten._to_copy, aten.abs, aten.div, aten.detach, aten.exp, aten.neg))
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -122,7 +127,7 @@ class _Gates(TorchDispatchMode):
             if entered is not None:
                 self.inputs.append(entered.detach().clone())
         result = func(*args, **(kwargs or {}))
-        if kind in self.SQUASHED or kind in (aten.add, aten.mul):
+        if kind in self.NOTED:
             self.made[id(result)] = kind, given, result  # the result is held, so that its id stays its own
         return result
 
@@ -148,7 +153,41 @@ class _Gates(TorchDispatchMode):
                 inside = next(iter(self._from(other, aten.sigmoid)), None)
                 if inside is not None and any(x is each for each in (inside, *self._from(inside, aten.mul))):
                     return cast(Tensor, x)
+                if inside is not None and _halves(x, inside):
+                    return cast(Tensor, inside)
+        return self._chosen(kind, given)
+
+    def _chosen(self, kind: Any, given: list[Any]) -> Tensor | None:
+        """What entered a choice by its own sign."""
+        if kind is aten.where:
+            x = self._compared(given[0])
+            return x if any(x is each for each in given[1:]) else None
+        if kind in (aten.mul, aten.mul_):
+            pairs = [(given[0], given[1]), (given[1], given[0])]
+            return next((x for x, other in pairs if isinstance(x, Tensor) and self._compared(other) is x), None)
+        if kind in (aten.masked_fill, aten.masked_fill_) and _is(given[2], 0):
+            return self._compared(given[1]) if self._compared(given[1]) is given[0] else None
+        if kind is aten.index_put_ and _is(given[2], 0) and len(given[1]) == 1:
+            return self._compared(given[1][0])
+        if kind is aten.maximum:
+            for x, other in (given[:2], given[1::-1]):
+                if not bool(other.any()) or any(x is each for each in self._from(other, aten.mul)):
+                    return cast(Tensor, x)
+        if kind is aten.div:  # by 1 + exp(-x): SiLU
+            turned = next(iter(self._from(next(iter(self._from(given[1], aten.add)), None), aten.exp)), None)
+            return given[0] if any(given[0] is each for each in self._from(turned, aten.neg)) else None
+        if kind is aten.add:
+            for x, other in (given[:2], given[1::-1]):
+                if any(x is each for each in self._from(other, aten.abs)):
+                    return cast(Tensor, x)
         return None
+
+    def _compared(self, mask: Any) -> Any:
+        """The tensor whose sign a mask says, however it was converted."""
+        mask = next(iter(self._from(mask, aten._to_copy)), mask)
+        compared = self._from(mask, *self.COMPARED)
+        x = next(iter(self._from(compared[0], aten.detach)), compared[0]) if compared else None
+        return x if compared and _is(compared[1], 0) else None
 
     def _clipped(self, symmetric: bool, given: list[Any]) -> Tensor | None:
         limits: list[Any] = [-1.0, 1.0] if symmetric else [None, None]
@@ -156,7 +195,15 @@ class _Gates(TorchDispatchMode):
         if low != 0:
             return cast(Tensor, x) if symmetric else None
         shifted = self._from(x, aten.add)
+        if high == 1 and shifted and _is(shifted[1], 0.5):
+            return next(iter(self._from(shifted[0], aten.div, aten.mul)), cast(Tensor, x))
         return shifted[0] if high == 6 and shifted and _is(shifted[1], 3) else cast(Tensor, x)
+
+
+def _halves(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are parts of one in memory."""
+    same = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return same and one.shape == other.shape and one.data_ptr() != other.data_ptr()
 
 
 def _is(value: Any, number: float) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from trainless.core.text import one_line
 from trainless.scoring.evaluate import score
 from trainless.scoring.subjects import require_plain
 from trainless.testing.plain import BEYOND, Adapter, NoValue, PlainNetwork
@@ -138,6 +139,8 @@ def compare(net: nn.Module, batch: tuple[Tensor, Tensor], *, adapter: Adapter | 
             value, noise = found if isinstance(found, tuple) else (found, 0.0)
         except NoValue as error:
             value, reason = math.nan, str(error)
+        except RuntimeError as error:  # such as of a network that recomputes its activations
+            value, reason = math.nan, f"plain autograd fails: {one_line(error)}"
         comparisons.append(Comparison(name, values[name], value, reasons.get(name, ""), reason, noise))
     return NetworkCheck(type(net).__name__, tuple(comparisons), plain.double)
 

@@ -28,6 +28,8 @@ class Products(TorchDispatchMode):
             self.total += result.numel() * args[0].shape[-1]
         elif kind in (aten.addmm, aten.baddbmm, aten.addmv):
             self.total += result.numel() * args[1].shape[-1]
+        elif kind is aten._trilinear:
+            self.total += result.numel() * math.prod(args[1].shape[1:])
         elif "scaled_dot_product" in str(kind):
             query, key, value = args[:3]
             self.total += math.prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])

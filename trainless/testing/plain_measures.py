@@ -67,7 +67,7 @@ def _each_alone(p: PlainNetwork) -> Iterator[dict[str, Tensor]]:
     if found:
         alone = torch.cat([p.run(p.copy(), sample) for sample in p.x.split(1)])
         size = p.run(p.copy(), p.x).abs().max()
-        if (alone - p.side_by_side(p.copy(), p.x)).abs().max() > p.rounding * size:
+        if not (alone - p.side_by_side(p.copy(), p.x)).abs().max() <= p.rounding * size:  # nor is it NaN
             raise NoValue(TOUCHING)
     else:
         net = p.copy()
