@@ -119,6 +119,31 @@ def test_a_table_that_is_the_decoder_too() -> None:
     torch.testing.assert_close(torch.cat(found), expected)
 
 
+def test_a_weight_that_the_network_differentiates_by_on_its_way() -> None:
+    """Its transpose is taken once and used twice: by the layer, and by the layer's own gradient."""
+
+    class Energy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.energy, self.head = nn.Linear(5, 4), nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.enable_grad():
+                x = x if x.requires_grad else x.detach().requires_grad_()
+                (slope,) = torch.autograd.grad(self.energy(x).tanh().sum(), x, create_graph=True)
+            return self.head(slope)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = Energy().double(), torch.randn(4, 5, dtype=torch.float64)
+    p = Probe.of(net, (x, torch.tensor([0, 1, 2, 0])), Target("multiclass", 3))
+    assert "energy.weight" in reach(p).unread
+    expected = naive.rows(p, ["energy.weight"], of="loss", joint=False)["energy.weight"]
+    found: list[Tensor] = []
+    stream(p, loss_cotangent(p), lambda name, block: found.append(block.clone()), "samples", ["energy.weight"])
+    torch.testing.assert_close(torch.cat(found), expected)
+
+
 PLAIN = ("1d", "2d-batch-norm", "3d-binary", "called-twice", "tied-weights", "best-cell", "skip-cell", "dead-cell")
 
 

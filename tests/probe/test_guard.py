@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 
 import pytest
@@ -198,3 +199,40 @@ def test_what_cannot_be_checked_is_refused_by_name() -> None:
     for _ in range(2):
         with pytest.raises(InputError, match=r"Broken cannot be recorded as what it computes \(LookupError: only with"):
             trace(p)
+
+
+class Opaque(nn.Module):
+    """Rectifies by a function that hides what it calls, and once more in plain sight."""
+
+    def __init__(self, rectify: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.head, self.rectify = nn.Linear(12, 30), nn.Linear(30, 3), rectify
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.relu(self.rectify(self.inner(x.flatten(1))) - 0.1))
+
+
+def _compiled(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_code_that_cannot_be_followed_is_refused_by_what_has_to_see_it() -> None:
+    x, y = torch.randn(6, 12), torch.arange(6) % 3
+    compiled, mapped = torch.jit.script(_compiled), torch.vmap(F.silu)
+    for rectify in (lambda x: compiled(x), mapped):
+        p = Probe.of(Opaque(rectify), (x, y), Target("multiclass", 3))
+        for name in ("naswot", "swap", "fisher", "zen", "meco"):
+            with pytest.raises(Unscorable, match="Opaque computes by code that cannot be followed"):
+                registry[name](p)
+        plain = Probe.of(Opaque(F.silu), (x, y), Target("multiclass", 3))
+        plain = Probe.of(_with(plain.net, p.weights), (x, y), Target("multiclass", 3))
+        assert registry["grad_norm"](p) == pytest.approx(registry["grad_norm"](plain))
+        assert math.isfinite(registry["naswot"](plain))
+
+
+def _with(net: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+    with torch.no_grad():
+        for name, tensor in net.named_parameters():
+            tensor.copy_(weights[name])
+    return net

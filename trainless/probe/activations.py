@@ -1,12 +1,13 @@
 """Activations that open and close, by what they do: each has a pattern, the sign of what enters it.
 
-Known are PyTorch's functions, whoever calls them, and whatever networks write out in simpler ones (see ``formulas``): it
-opens at zero if it lets nothing through there and far away is two lines, one steeper than the other. A tanh or sigmoid
-alone is no gate of what enters it.
+Known are PyTorch's functions, and what networks write out in simpler ones (see ``formulas``): that
+opens at zero if it gives nothing there and far away is two lines, one steeper than the other. A tanh or sigmoid alone
+is no gate of what enters it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -151,7 +152,7 @@ def _opening(formula: Formula) -> Gate | None:
     middle = len(slopes) // 2
 
     def is_open(slope: float) -> bool:
-        return abs(slope - opened) < abs(slope - closed)
+        return bool(abs(slope - opened) < abs(slope - closed))
 
     if not is_open(slopes[middle]) or any(map(is_open, slopes[:4])) or not all(map(is_open, slopes[-4:])):
         return None
@@ -181,6 +182,7 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 and value.is_leaf else value
 
 
+@functools.lru_cache(maxsize=4096)
 def watched(func: Function) -> bool:
     """Whether ``Gates`` is to be asked about a function."""
     return func in _KNOWN or operation(func) in FORMULAS

@@ -7,6 +7,7 @@ those of the stream that it adds to.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ _NAMES = {
         reshape_as narrow select __getitem__ chunk split split_with_sizes unbind tensor_split unsafe_chunk unsafe_split
         ravel roll flip""",
     "second": """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm instance_norm
-        group_norm""",
+        group_norm batch_norm_of""",
     "last": """linear bilinear embedding embedding_bag lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell
         rnn_relu_cell multi_head_attention_forward""",
     "products": "matmul __matmul__ __rmatmul__ mm bmm addmm baddbmm",
@@ -34,6 +35,7 @@ _NAMES = {
 }
 _FOLDS = frozenset(("flatten", "view", "reshape", "unflatten", "view_as", "reshape_as"))  # in the order of memory
 _COPIES = frozenset(("cat", "concat", "concatenate", "repeat", "repeat_interleave", "tile"))
+_REDUCES = frozenset(("sum", "mean", "amax", "amin", "logsumexp", "std", "var", "median", "prod", "max", "min", "norm"))
 _AS_OTHERS = frozenset(("to", "type_as", "expand_as", "view_as", "reshape_as"))
 _ARRANGES, _SECOND, _LAST, _PRODUCTS, _ARITHMETIC = (frozenset(names.split()) for names in _NAMES.values())
 
@@ -83,19 +85,32 @@ class Axes:
 class Layout:
     """The axes of samples and channels of a tensor that has both.
 
-    ``grid`` are the sizes of the axes of positions that were laid into one, where they were.
+    ``grid`` are the sizes of the axes of positions that were laid into one, where they were; ``folded`` says how many
+    samples there are where each has several places along their axis, one after the other.
     """
 
     samples: int
     channels: int
     grid: tuple[int, ...] | None = None
+    folded: int = 0
 
     def turned(self, tensor: Tensor) -> Tensor:
-        """A tensor in this layout as ``(N, C, *positions)``."""
+        """A tensor in this layout as ``(N, C, *positions)``.
+
+        Example:
+            >>> Layout(0, 1, folded=2).turned(torch.zeros(6, 5)).shape
+            torch.Size([2, 5, 3])
+        """
+        if self.folded:
+            tensor = tensor.unflatten(self.samples, (self.folded, -1))
+            return Layout(self.samples, self.channels + (self.channels > self.samples)).turned(tensor)
         return tensor if (self.samples, self.channels) == (0, 1) else tensor.movedim(*self._both())
 
     def back(self, tensor: Tensor) -> Tensor:
         """A tensor of ``(N, C, *positions)`` in this layout."""
+        if self.folded:
+            whole = Layout(self.samples, self.channels + (self.channels > self.samples)).back(tensor)
+            return whole.flatten(self.samples, self.samples + 1)
         return tensor.movedim(*reversed(self._both()))
 
     def _both(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -109,9 +124,14 @@ def settled(tensor: Tensor, axes: Axes, count: int) -> Layout | None:
         >>> settled(torch.zeros(5, 3, 4, 4), Axes(), 5), settled(torch.zeros(7, 3), Axes(), 5)
         (Layout(samples=0, channels=1, grid=None), None)
     """
-    if tensor.ndim < 2 or axes.rows is not None:
+    if tensor.ndim < 2:
         return None
     samples = 0 if axes.samples is None else axes.samples
+    if axes.rows is not None:
+        each = len(axes.rows) // count
+        in_order = axes.rows == tuple(place // each for place in range(each * count)) if each else False
+        known = axes.channels not in (None, samples) and in_order
+        return Layout(samples, axes.channels or 0, folded=count) if known else None
     if tensor.shape[samples] != count:
         return None
     usual = tensor.ndim - 1 if tensor.ndim < 4 else 1
@@ -126,6 +146,7 @@ def settled(tensor: Tensor, axes: Axes, count: int) -> Layout | None:
     return Layout(samples, channels, axes.grid if laid else None)
 
 
+@functools.lru_cache(maxsize=4096)
 def name_of(func: Callable[..., Any]) -> str:
     """A function's name; of an attribute's getter, the attribute's.
 
@@ -159,6 +180,16 @@ def taken(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 def is_arithmetic(func: Callable[..., Any]) -> bool:
     """Whether a function adds, scales or converts entry by entry."""
     return name_of(func) in _ARITHMETIC
+
+
+def is_layer(func: Callable[..., Any]) -> bool:
+    """Whether a function is a layer or a norm, by whose channels its result's are known."""
+    return name_of(func) in _SECOND | _LAST or name_of(func) in ("layer_norm", "rms_norm")
+
+
+def is_product(func: Callable[..., Any]) -> bool:
+    """Whether a function multiplies matrices, be it in the course of attention."""
+    return name_of(func) in _PRODUCTS or name_of(func) in ("einsum", "scaled_dot_product_attention", "baddbmm")
 
 
 def axes_after(
@@ -215,6 +246,11 @@ def _axes(
         return Axes(samples, result.ndim - len(shape), rows, grid)
     if name in ("unfold", "fold") and axes.samples == 0 and result.shape[0] == tensor.shape[0]:
         return Axes(0, axes.channels if result.ndim == tensor.ndim else None, axes.rows)
+    if name == "stack":
+        place = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.ndim
+        return Axes(*(None if axis is None else axis + (axis >= place) for axis in (axes.samples, axes.channels)))
+    if name in _REDUCES and result.ndim < tensor.ndim:
+        return _reduced(args, kwargs, tensor, axes, result)
     if name == "einsum":
         return _einsum(args, tensor, axes, weights)
     if name in _PRODUCTS:
@@ -235,6 +271,19 @@ def _axes(
         ),
         Axes(samples, axes.channels if result.ndim == tensor.ndim else None, rows, grid),
     )
+
+
+def _reduced(args: tuple[Any, ...], kwargs: dict[str, Any], tensor: Tensor, axes: Axes, result: Tensor) -> Axes:
+    """The axes that are left where some were summed up, or the like."""
+    told = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 and args[0] is tensor else None))
+    gone = {each % tensor.ndim for each in ((told,) if isinstance(told, int) else told or ())}
+    if len(gone) != tensor.ndim - result.ndim or axes.rows is not None:
+        return Axes()
+
+    def left(axis: int | None) -> int | None:
+        return None if axis is None or axis in gone else axis - sum(each < axis for each in gone)
+
+    return Axes(left(axes.samples), left(axes.channels))
 
 
 def _lasting(axes: Axes, tensor: Tensor, result: Tensor) -> tuple[int | None, tuple[int, ...] | None]:

@@ -10,8 +10,9 @@ is no block, so that the classifier is none. A residual block, a pre-norm attent
 cell are one block each.
 
 Where fewer than two boundaries have more than one place, as in U-Nets without a plain stem or in cells that take two
-predecessors, the deepest feature map of every grid stands for a block, ordered by depth, if there are two of these and
-each is made from the one before it.
+predecessors, the deepest feature map of every grid, of those with the usual number of axes, stands for a block, ordered
+by depth, if there are two of these and each is made from the one before it. What the outputs do not come of, such as an
+auxiliary head, has no part in it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Boundary:
     def grid(self) -> tuple[int, ...]:
         """The sizes of all axes but those of samples and channels."""
         apart = (self.layout.samples, self.layout.channels)
-        return tuple(size for axis, size in enumerate(self.tensor.shape) if axis not in apart)
+        several = (self.tensor.shape[self.layout.samples] // self.layout.folded,) if self.layout.folded else ()
+        return (*several, *(size for axis, size in enumerate(self.tensor.shape) if axis not in apart))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +103,15 @@ class Flow(TorchFunctionMode):
         x: The input, as it is handed to the network.
         weights: The parameters, as they are handed to it.
         careful: Keep copies of what may become a boundary, so that nothing done in place can reach it.
+        dead: The operations that an earlier pass found the outputs not to come of, counted.
     """
 
-    def __init__(self, x: Tensor, weights: Mapping[str, Tensor], careful: bool = False) -> None:
+    def __init__(
+        self, x: Tensor, weights: Mapping[str, Tensor], careful: bool = False, dead: frozenset[int] = frozenset()
+    ) -> None:
         super().__init__()
-        self.samples, self.careful = len(x), careful
+        self.samples, self.careful, self.dead = len(x), careful, dead
+        self.marks: set[int] = set()  # operations that end cuts or are layers
         self.order: dict[Node, int] = {}  # of what depends on the input
         self.leaves = {
             id(tensor): _key(get_gradient_edge(tensor)) for tensor in (*weights.values(), x) if tensor.requires_grad
@@ -138,12 +144,15 @@ class Flow(TorchFunctionMode):
         with torch._C.DisableTorchFunction():  # what is looked at here is no part of the network
             numbers = taken(func, args, kwargs or {})
             given = self.given = self._given(numbers)
-            loose = [(each, self.loose[each]) for each in tensors_in(numbers) if each in self.loose] if self.loose else []
+            loose = (
+                [(each, self.loose[each]) for each in tensors_in(numbers) if each in self.loose] if self.loose else []
+            )
             self.outside = loose
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, (Tensor, tuple, list)):
+        written = args[:1] if result is None and name_of(func) == "__setitem__" else ()
+        if written or isinstance(result, (Tensor, tuple, list)):
             with torch._C.DisableTorchFunction():
-                made = list(tensors_in((result,)))
+                made = list(tensors_in(written or (result,)))
                 self._made(func, args, kwargs or {}, given, loose, made)
         return result
 
@@ -252,28 +261,38 @@ class Flow(TorchFunctionMode):
 
     def _count(self, order: int, taken: _Taken) -> None:
         """Note an operation; what lies between it and the oldest that it takes is no cut."""
+        order = len(self.depth)
+        if order in self.dead:
+            self.depth.append(self.depth[-1])
+            self.layers.append(self.layers[-1])
+            return
         deepest = max((self.depth[self.order[node]] for node, _ in taken.edges), default=0)
         self.depth.append(deepest + taken.layer)
         self.layers.append(self.layers[-1] + taken.layer)
         for name in taken.names:
             self.uses.setdefault(name, order)
         oldest = taken.oldest if taken.oldest is not None else order
+        before = len(self.cuts)
         while self.cuts and self.cuts[-1].order > oldest:
             self.cuts.pop()
         at = {edge for edge in taken.edges if self.order[edge[0]] == oldest}
         self.cuts = [cut for cut in self.cuts if cut.order < oldest or at == {_key(cut.edge)}]
+        if taken.layer or len(self.cuts) < before:
+            self.marks.add(order)
 
     def _keep(self, func: Callable[..., Any], tensor: Tensor, axes: Axes) -> None:
         """Note a tensor that a function made."""
         edge = get_gradient_edge(tensor)
         self.axes[_key(edge)] = axes
+        if len(self.depth) - 1 in self.dead:
+            return
         layout = settled(tensor, axes, self.samples)
         if layout is not None and tensor.is_floating_point():
             self._see(func, tensor, edge, layout)
 
     def _see(self, func: Callable[..., Any], tensor: Tensor, edge: GradientEdge, layout: Layout) -> None:
         """Take a tensor for a cut until something shows that it is none."""
-        order, arranged = len(self.depth) - 1, arranges(func)
+        order, arranged = len(self.depth) - 1, arranges(func) or name_of(func) == "stack"
         values = tensor.detach().clone() if self.careful else tensor
         version = 0 if tensor.is_inference() else tensor._version
         cut = Boundary(order, values, edge, layout, self.layers[order], self.depth[order], arranged, version)
@@ -285,6 +304,17 @@ class Flow(TorchFunctionMode):
                 del known[min(known)]
 
     # --- what was found -----------------------------------------------------------------------------------------
+    def unused(self, outputs: Tensor) -> frozenset[int]:
+        """The operations that the outputs do not come of, if leaving them out can change the blocks."""
+        waiting = [] if outputs.grad_fn is None else [outputs.grad_fn]
+        seen = set(waiting)
+        while waiting:
+            below = {child for child, _ in waiting.pop().next_functions if child is not None} - seen
+            seen |= below
+            waiting += below
+        live = {self.order[node] for node in seen if node in self.order}
+        return frozenset(range(1, len(self.depth))) - live if self.marks - live else frozenset()
+
     def stream(self, outputs: Tensor, beside: Iterable[tuple[str, Tensor]] = ()) -> tuple[Stream, bool]:
         """The blocks of a network that has run, and whether a boundary was overwritten since it was made.
 
@@ -312,6 +342,9 @@ class Flow(TorchFunctionMode):
             depth = self.depth[end]
             inner = [[cut for cut in known.values() if cut.depth < depth] for known in self.deepest.values()]
             grids = sorted((max(each, key=_depth) for each in inner if each), key=_depth)
+            kinds = [len(cut.grid) for cut in grids]
+            usual = max(kinds, key=lambda kind: (kinds.count(kind), kind), default=0)
+            grids = [cut for cut in grids if len(cut.grid) == usual]
             chosen = grids if len(grids) > 1 and _follow(grids) else found
         changed = not self.careful and any(cut.version != cut.tensor._version for cut in chosen)
         return Stream(tuple(chosen), frozenset(body)), changed

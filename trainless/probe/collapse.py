@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from trainless.probe.layers import CONVOLUTIONS, Conv, conv_of
+from trainless.probe.norms import batch_norm_of
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import prepared
 from trainless.probe.running import run
@@ -64,6 +65,10 @@ class _OneChannel(TorchFunctionMode):
             return _linear(*args, **kwargs)
         if func is F.batch_norm:
             return _batch_norm(*args, **kwargs)
+        if func is batch_norm_of and args[1] in ("off", "batch"):
+            x, mode, norm = args[:3]
+            held = None, None, norm.weight, norm.bias
+            return x.clone() if mode == "off" else _batch_norm(x, *held, training=True, momentum=0.0, eps=norm.eps)
         if func in (Tensor.flatten, torch.flatten) and (args[1:] in ((1,), (1, -1)) or kwargs == {"start_dim": 1}):
             return func(*args, **kwargs)
         if func in (Tensor.view, Tensor.reshape) and len(args) == 3 and args[1:] == (len(args[0]), -1):

@@ -1,12 +1,13 @@
 """Functions of one tensor, entry by entry, followed through a network's operations by their values on a few numbers.
 
-Authors write activations out: ``x * (x > 0)``, ``torch.where(x > 0, x, 0)``, ``0.5 * x * (1 + torch.erf(x / 2 ** 0.5))``.
+Authors write activations out: ``x * (x > 0)``, ``torch.where(x > 0, x, 0)``, ``x * 0.5 * (1 + torch.erf(x / 2**0.5))``.
 While a network runs, each tensor that was made from a single one by operations that work entry by entry carries that
 function's values on ``GRID``. What the function does is then read off its values, however it was written.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,19 +23,21 @@ Function = Callable[..., Any]
 GRID = torch.tensor([*(sign * size for sign in (-1.0, 1.0) for size in (400, 200, 100, 8, 4, 2, 1, 0.5, 0.25)), 0.0])
 GRID = GRID.double().sort().values
 _NEAR = 1e-9
-_FORMULAS = """add iadd radd sub isub rsub subtract mul imul rmul multiply div idiv itruediv rdiv truediv rtruediv divide
-    true_divide neg negative pow rpow float_power square sqrt rsqrt abs absolute sign sgn exp expm1 log log1p reciprocal
-    sigmoid special_expit tanh erf special_erf addcmul lerp where masked_fill maximum minimum fmax fmin max min gt ge lt
-    le greater greater_equal less less_equal heaviside clamp clip clamp_min clamp_max setitem to float double type
-    type_as clone contiguous detach logical_not bitwise_not invert"""
+_FORMULAS = """add iadd radd sub isub rsub subtract mul imul rmul multiply div idiv itruediv rdiv truediv rtruediv
+    divide true_divide neg negative pow rpow float_power square sqrt rsqrt abs absolute sign sgn exp
+    expm1 log log1p reciprocal sigmoid special_expit tanh erf special_erf addcmul lerp where masked_fill
+    maximum minimum fmax fmin max min gt ge lt le greater greater_equal less less_equal heaviside clamp
+    clip clamp_min clamp_max setitem to float double type type_as clone contiguous detach logical_not
+    bitwise_not invert"""
 _ACTIVATIONS = """relu relu6 leaky_relu elu selu celu gelu silu mish hardswish hardsigmoid hardtanh softplus threshold
     logsigmoid log_sigmoid softsign tanhshrink softshrink hardshrink"""
 FORMULAS = frozenset(_FORMULAS.split())
 ACTIVATIONS = frozenset(_ACTIVATIONS.split())
-_CHOOSING = frozenset("where masked_fill maximum minimum fmax fmin max min setitem heaviside".split())
-_CONVERTING = frozenset("to float double type type_as clone contiguous detach".split())
+_CHOOSING = frozenset(("where", "masked_fill", "maximum", "minimum", "fmax", "fmin", "max", "min", "setitem"))
+_CONVERTING = frozenset(("to", "float", "double", "type", "type_as", "clone", "contiguous", "detach"))
 
 
+@functools.lru_cache(maxsize=4096)
 def operation(func: Function) -> str:
     """A function's name without what says where or how it is called.
 
@@ -103,15 +106,12 @@ class Formulas:
         if name not in self.operations:
             return None
         found: dict[int, Formula] = {}
-        rest: list[Tensor] = []
-        for each in tree_leaves((args, kwargs)):
+        for each in tree_leaves(args[:1] if name in _CONVERTING else (args, kwargs)):
             if isinstance(each, Tensor):
-                if type(each) is not Tensor and not isinstance(each, torch.nn.Parameter) or each.is_inference():
+                if type(each) not in (Tensor, torch.nn.Parameter) or each.is_inference():
                     return None
                 formula = self.get(each)
-                if formula is None and (name in _CONVERTING and each is not args[0] or _is_constant(name, each)):
-                    rest.append(each)
-                else:
+                if formula is not None or not _is_constant(name, each):
                     found[id(each)] = formula or Formula(each, GRID)
         if not found or len({id(formula.x) for formula in found.values()}) > 1:
             return None
@@ -159,7 +159,9 @@ def _applied(
     if name in _CONVERTING:
         wanted = [each for each in (*args[1:], *kwargs.values()) if isinstance(each, torch.dtype)]
         whole = wanted and not wanted[0].is_floating_point
-        return None if whole and wanted[0] != torch.bool else values[id(args[0])].to(torch.bool if whole else GRID.dtype)
+        return (
+            None if whole and wanted[0] != torch.bool else values[id(args[0])].to(torch.bool if whole else GRID.dtype)
+        )
     given, named = tree_map(on_grid, args), tree_map(on_grid, kwargs)
     if name == "setitem":
         func(*given)

@@ -19,6 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.text import message, one_line
+from trainless.probe.axes import name_of
+from trainless.probe.blocks import QUESTIONS
 from trainless.probe.layers import is_ours, modules, removed_after, tied
 from trainless.probe.norms import BY_HAND, AsInTraining, Norm, Statistics, is_known, normalised
 from trainless.probe.points import Double, in_precision_of
@@ -113,12 +115,13 @@ def _as_it_computes(p: Probe, recorded: RecordedPass) -> str:
     """Compare the recorded pass with the untouched network; where it needs to work in place, it may."""
 
     def outputs(q: Probe, x: Tensor) -> tuple[Tensor, Tensor]:
-        found = recorded(q, x, "batch")[0]
+        with met:
+            found = recorded(q, x, "batch")[0]
         verdict_on(p.net).size = float(found.abs().nan_to_num(0, 0, 0).amax()) if found.numel() else 0.0
         return found, untouched(q, x)
 
-    with _OwnParameters(p.net) as met:
-        far = _deviation(p, outputs)
+    met = _OwnParameters(p.net)
+    far = _deviation(p, outputs)
     if met.foreign:
         return (
             f"{_name(p)} works with {met.foreign} that is not taken from its modules (but from a list, a closure, a"
@@ -279,9 +282,9 @@ class _OwnParameters(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func not in _LOOKING:
+        if name_of(func) not in QUESTIONS and func not in _LOOKING:
             for each in (*args, *(kwargs or {}).values()):
-                if isinstance(each, nn.Parameter) and (each.requires_grad or id(each) in self.own):
+                if issubclass(type(each), nn.Parameter) and (each.requires_grad or id(each) in self.own):
                     self.foreign = f"a parameter of shape {tuple(each.shape)}"
         return func(*args, **(kwargs or {}))
 

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function_unary
 
 from trainless.core.errors import Unscorable
 from trainless.probe.layers import is_ours, modules, removed_after
@@ -193,6 +193,14 @@ def _lone(output: Tensor) -> Tensor:
     return output
 
 
+def batch_norm_of(x: Tensor, mode: Rule, module: _BatchNorm, rules: NormRules) -> Tensor:
+    """What one of PyTorch's batch norms gives in a mode: to those who watch the network's calls a single one."""
+    if has_torch_function_unary(x):
+        found: Tensor = handle_torch_function(batch_norm_of, (x,), x, mode, module, rules)
+        return found
+    return rules.normalised(mode, x, module.weight, module.bias, module.eps)
+
+
 class NormRules(TorchFunctionMode):
     """Lets norms behave as told, wherever they are called, and dropouts do nothing.
 
@@ -218,7 +226,6 @@ class NormRules(TorchFunctionMode):
         self.observe = observe
         self.statistics: Statistics = []
         self._given = None if statistics is None else iter(statistics)
-        self._busy = False  # what a replaced forward calls is as it should be already
         self._kept = 0
         self.silenced = False  # whether a dropout was met that would not be off in evaluation
         self._own: set[int] | None = None
@@ -229,17 +236,13 @@ class NormRules(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         rule = _RULES.get(func)
-        if rule is None or self._busy:
+        if rule is None:
             return func(*args, **(kwargs or {}))
         return rule(self, func, *args, **(kwargs or {}))
 
     def forward(self, mode: Rule, module: _BatchNorm, x: Tensor) -> Tensor:
         """The forward of one of PyTorch's own batch norms."""
-        self._busy = True
-        try:
-            return self.normalised(mode, x, module.weight, module.bias, module.eps)
-        finally:
-            self._busy = False
+        return batch_norm_of(x, mode, module, self)
 
     def keep(self, more: int, *_: Any) -> None:
         """Normalise by the batch from now on, whatever the mode, or no longer: a hook around a module's call."""

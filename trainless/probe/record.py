@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import random_states
 from trainless.probe.activations import RELU, Gate, Gates, watched
-from trainless.probe.axes import Axes
-from trainless.probe.blocks import Flow, Stream
+from trainless.probe.axes import Axes, name_of
+from trainless.probe.blocks import QUESTIONS, Flow, Stream
 from trainless.probe.formulas import Formula
 from trainless.probe.guard import Verdict, checked, verdict_on
 from trainless.probe.layers import (
@@ -44,6 +45,12 @@ _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, 
         *(getattr(Tensor, name).__set__ for name in ("data", "requires_grad")),
     )
 )
+
+
+@functools.lru_cache(maxsize=4096)
+def _asks(func: Callable[..., Any]) -> bool:
+    """Whether a function asks something about a tensor, computes nothing and hands nothing on."""
+    return name_of(func) in QUESTIONS and func not in _HANDS_ON
 
 
 DRAWS = "the network draws random numbers as it runs: the seed fixes them"
@@ -96,25 +103,30 @@ class ForwardPass:
 def trace(p: Probe) -> ForwardPass:
     """THE forward pass of a probe, graph kept; whatever needs one uses this one.
 
-    A network that works in place may overwrite what was noted; it is then run once more on copies.
+    A network that works in place may overwrite what was noted; it is then run once more on copies. So is one that
+    computes more than its outputs need, so that its blocks are those of what it needs.
     """
 
     def recorded(layout: MemoryLayout) -> ForwardPass:
-        found, spoilt = _record(p, layout, careful=False)
-        return _record(p, layout, careful=True)[0] if spoilt else found
+        found, spoilt, unused = _record(p, layout)
+        return _record(p, layout, spoilt, unused)[0] if spoilt or unused else found
 
     return run_in("plain" if p.norm == "isolated" else p.layout, recorded)  # samples alone are slow in any other
 
 
 def record(p: Probe, inner: AbstractContextManager[Any]) -> ForwardPass:
     """A pass within a context of the caller's, such as a mode that changes what operations do."""
-    return _record(p, "given", False, inner)[0]
+    return _record(p, "given", inner=inner)[0]
 
 
 def _record(
-    p: Probe, layout: MemoryLayout, careful: bool, inner: AbstractContextManager[Any] | None = None
-) -> tuple[ForwardPass, bool]:
-    """A recorded pass, and whether something that was noted has been overwritten since."""
+    p: Probe,
+    layout: MemoryLayout,
+    careful: bool = False,
+    dead: frozenset[int] = frozenset(),
+    inner: AbstractContextManager[Any] | None = None,
+) -> tuple[ForwardPass, bool, frozenset[int]]:
+    """A recorded pass, whether anything noted has been overwritten since, and what the outputs do not need."""
     guard(p)  # before the hooks, which its passes would call too
     x = laid_out(p.x.detach().clone(), layout)
     if x.is_floating_point():
@@ -125,7 +137,7 @@ def _record(
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
     passing = prepared(p, recorder.norm if p.norm != "batch" else None)
-    flow = recorder.flow = Flow(x, weights, careful) if not wanted and inner is None else None
+    flow = recorder.flow = Flow(x, weights, careful, dead) if not wanted and inner is None else None
     modes = inner or nullcontext(), passing, recorder, flow or nullcontext()
     with removed_after(hooks), modes[0], modes[1] as rules, modes[2], modes[3], torch.enable_grad():
         outputs = run(p.net, weights, x)
@@ -134,7 +146,8 @@ def _record(
     lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
     found = ForwardPass(x, weights, outputs, *lists, stream, chosen(recorder.embedded))
-    return found, changed or recorder.spoilt()
+    unused = frozenset[int]() if flow is None else flow.unused(outputs)
+    return found, changed or recorder.spoilt(), unused
 
 
 @contextmanager
@@ -282,6 +295,8 @@ class Recorder(TorchFunctionMode):
             self.busy -= 1
 
     def _called(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        if _asks(func):
+            return func(*args, **(kwargs or {}))
         if func in RELU and len(args) == 1 and not any((kwargs or {}).values()) and self._may_share(args[0]):
             return self._relu(args[0])
         self.handled |= func in _HANDS_ON
@@ -347,7 +362,8 @@ class Recorder(TorchFunctionMode):
     ) -> None:
         if id(input) in self.rectified:
             self.rectified[id(input)].feeds_convolution += func is not F.linear
-        if id(weight) not in self.names:
+        own = self._name(weight)
+        if own is None:
             if id(weight) in self.own:
                 raise InputError(
                     "a layer takes a parameter of the network from somewhere else than its module, such as a list: "
@@ -357,7 +373,13 @@ class Recorder(TorchFunctionMode):
         conv = conv_of(weight, *how, **named) if func in CONVOLUTIONS else None
         name = self.names.get(id(bias)) if bias is not None else None
         axes = self._axes(input)
-        self.layers.append(Layer(self.names[id(weight)], name, self._noted(input), output, conv, axes))
+        self.layers.append(Layer(own, name, self._noted(input), output, conv, axes))
+
+    def _name(self, weight: Tensor) -> str | None:
+        """The name of a parameter, also where it comes in another shape."""
+        base = weight._base
+        whole = base is not None and base.numel() == weight.numel() and base.is_contiguous() and weight.is_contiguous()
+        return self.names.get(id(weight)) or (self.names.get(id(base)) if whole else None)
 
     def _lookup(
         self,

@@ -21,6 +21,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.core.errors import Unscorable
 from trainless.probe.layers import CONVOLUTIONS
+from trainless.probe.norms import batch_norm_of
 
 RANGE = 200  # of exponents that a tensor may have before it is brought back to ordinary size
 _LARGE = 1e30  # beyond it a saturating function has saturated
@@ -112,6 +113,8 @@ class Scales(TorchFunctionMode):
         kwargs = kwargs or {}
         if not any(self._each((args, kwargs))) or func in _LOOKS:
             return self._noted(func(*args, **kwargs), 0) if func not in _LOOKS else func(*args, **kwargs)
+        if func is batch_norm_of and args[1] == "off":
+            return self._noted(func(*args), self.of(args[0]))
         if func is F.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
         if func is F.multi_head_attention_forward:

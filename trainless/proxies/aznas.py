@@ -34,7 +34,7 @@ def _entropy(values: Tensor) -> float:
     return float(-(share * (share + 1e-8).log()).sum())
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=2)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=3)
 def expressivity(p: Probe) -> float:
     """Evenness with which the blocks' features spread over all directions of their space.
 
@@ -51,7 +51,7 @@ def expressivity(p: Probe) -> float:
     return math.fsum(block_entropies(p))
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=2)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="expressivity", setting=_SETTING, version=3)
 def progressivity(p: Probe) -> float:
     """The smallest gain in feature entropy from one block to the next.
 
@@ -132,7 +132,7 @@ def _passage(p: Probe, before: BlockOutput, after: BlockOutput) -> tuple[Passage
     return passage, passage.numbers(left)
 
 
-@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=3)
+@proxy(higher_is_better=True, data=False, paper=PAPER, aspect="trainability", setting=_SETTING, version=4)
 def trainability(p: Probe) -> float:
     """Closeness of each block to passing gradients on at their own size.
 

@@ -12,9 +12,19 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.core.errors import Unscorable
-from trainless.probe.axes import Axes, arranges, axes_after, is_arithmetic, name_of, settled, taken
+from trainless.probe.axes import (
+    Axes,
+    arranges,
+    axes_after,
+    is_arithmetic,
+    is_layer,
+    is_product,
+    name_of,
+    settled,
+    taken,
+)
 from trainless.probe.blocks import QUESTIONS, tensors_in
-from trainless.probe.formulas import ACTIVATIONS, FORMULAS, Formula, Formulas
+from trainless.probe.formulas import ACTIVATIONS, FORMULAS, Formula, Formulas, operation
 from trainless.probe.layers import block_names, modules, removed_after
 from trainless.probe.norms import Statistics
 from trainless.probe.points import First, Noise
@@ -43,7 +53,8 @@ def meco(p: Probe, count: Literal["tensors", "modules"] = "tensors", channels: i
     Args:
         p: The probe; only the first sample is used.
         count: ``tensors`` counts every feature map once: what operations make (layers, norms, activations, poolings,
-            sums of streams; a function of one tensor, entry by entry, is one however it is written), or modules give in
+            sums of streams but not their products; a function of one tensor, entry by entry, is one however it is
+            written), or modules give in
             a network that names its blocks; ``modules`` counts it once for every module and container that passes it
             on, as the published program does.
         channels: Take only so many channels of each map, drawn at random, and scale up (the paper's faster variant).
@@ -117,10 +128,10 @@ def _of_modules(p: Probe, count: Literal["tensors", "modules"], statistics: Stat
 
 
 class _FeatureMaps(TorchFunctionMode):
-    """Keeps what operations make, but for arrangements, and arithmetic with a single stream.
+    """Keeps what operations make, but for arrangements, arithmetic with a single stream, and products of streams.
 
     A function of one tensor, entry by entry, is one operation however it is written: what is kept is what goes on to
-    another one.
+    another one. So it is with a tensor that is written part by part.
     """
 
     def __init__(self, x: Tensor, weights: Iterable[Tensor]) -> None:
@@ -129,9 +140,13 @@ class _FeatureMaps(TorchFunctionMode):
         self.weights = WeakIdKeyDictionary(dict.fromkeys(weights, True))  # and what is made of them alone
         self.axes = WeakIdKeyDictionary()  # of what depends on the input
         self.axes[x] = Axes(0)
+        self.made_by = WeakIdKeyDictionary()  # the operation, counted
+        self.made_by[x] = 0
+        self.taken: list[set[int]] = [set()]  # by each operation: what made what it takes
+        self.mixed = WeakIdKeyDictionary()  # products of streams, and what is made of them alone but for layers
         self.formulas = Formulas(FORMULAS | ACTIVATIONS)
-        self.waiting: dict[int, Tensor] = {}  # functions of one tensor that nothing else has taken yet
-        self.found: list[Tensor] = []
+        self.waiting: dict[int, tuple[Tensor, bool]] = {}  # what is kept once something takes it; whether a formula has
+        self.found: list[tuple[int, Tensor]] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -143,57 +158,71 @@ class _FeatureMaps(TorchFunctionMode):
             given = {id(each): each for each in tensors_in(taken(func, args, kwargs)) if each in self.axes}
             known = [(each, self.axes[each]) for each in given.values()]
             formula = self.formulas.of(func, args, kwargs) if given else None
-            self._leave(given, formula)
+            self._leave(func, args, given, formula)
             versions = {at: each._version for at, each in given.items()}
         result = func(*args, **kwargs)
         with torch._C.DisableTorchFunction():
             made = [args[0]] if result is None and args else list(tensors_in((result,)))
             if given:
                 axes = axes_after(func, args, kwargs, made, known, self.weights.__contains__)
+                self.taken.append({self.made_by[each] for each in given.values()})
+                mixed = all(each in self.mixed for each in given.values()) and not is_layer(func)
+                mixed |= is_product(func) and len(given) > 1
                 for each, where in zip(made, axes, strict=True):
                     if versions.get(id(each)) != each._version:  # else it was handed back as it is
-                        self._see(func, len(given), each, where, None if id(each) in given else formula)
+                        self.axes[each], self.made_by[each] = where, len(self.taken) - 1
+                        self._see(func, len(given), each, mixed, None if id(each) in given else formula)
             elif any(each in self.weights for each in tensors_in((*args, *kwargs.values()))):
                 self.weights.update(dict.fromkeys(made, True))
         return result
 
-    def _leave(self, given: Mapping[int, Tensor], formula: Formula | None) -> None:
-        """Keep the functions of one tensor that something else takes."""
+    def _leave(
+        self, func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[int, Tensor], formula: Formula | None
+    ) -> None:
+        """Keep what was waiting to be taken by something else than more of its kind."""
         for at, each in given.items():
-            inside = self.formulas.get(each)
-            if at in self.waiting and (formula is None or inside is None or inside.x is not formula.x):
-                self._keep(self.waiting.pop(at))
+            if at in self.waiting and not (operation(func) == "setitem" and each is args[0]):
+                inside = self.formulas.get(each)
+                if formula is not None and inside is not None and inside.x is formula.x:
+                    self.waiting[at] = each, True
+                else:
+                    self._keep(self.waiting.pop(at)[0])
 
     def _see(
-        self, func: Callable[..., Any], streams: int, tensor: Tensor, axes: Axes, formula: Formula | None
+        self, func: Callable[..., Any], streams: int, tensor: Tensor, mixed: bool, formula: Formula | None
     ) -> None:
-        self.axes[tensor] = axes
         self.formulas.note(tensor, formula)
-        if formula is not None:
-            if not formula.affine:
-                self.waiting[id(tensor)] = tensor
-        elif not arranges(func) and not (is_arithmetic(func) and streams < 2):
+        if mixed:
+            self.mixed[tensor] = True
+        elif formula is not None or operation(func) == "setitem":
+            if formula is None or not formula.affine:
+                self.waiting[id(tensor)] = tensor, False
+        elif not arranges(func) and name_of(func) != "stack" and not (is_arithmetic(func) and streams < 2):
             self._keep(tensor)
 
     def _keep(self, tensor: Tensor) -> None:
         layout = settled(tensor, self.axes[tensor], self.samples) if tensor.is_floating_point() else None
         if tensor.ndim > 2 and layout is not None:
-            self.found.append(layout.turned(tensor)[0].flatten(1).clone())
+            self.found.append((self.made_by[tensor], layout.turned(tensor)[0].flatten(1).clone()))
 
-    def all(self) -> list[Tensor]:
-        """What was kept, and what nothing has taken in the end."""
-        for each in self.waiting.values():
-            self._keep(each)
-        self.waiting.clear()
-        return self.found
+    def all(self, outputs: Tensor) -> list[Tensor]:
+        """What was kept of all that the outputs come of, and what nothing has taken in the end."""
+        for each, inner in self.waiting.values():
+            if not inner:
+                self._keep(each)
+        live, going_on = set[int](), {self.made_by[outputs]} if outputs in self.made_by else set[int]()
+        while going_on:
+            live |= going_on
+            going_on = set[int]().union(*(self.taken[each] for each in going_on)) - live
+        return [rows for made_by, rows in self.found if made_by in live]
 
 
 def _of_operations(p: Probe, statistics: Statistics | None) -> list[Tensor]:
     x = p.x.detach()
     maps = _FeatureMaps(x, p.weights.values())
     with torch.no_grad(), prepared(p, statistics=statistics), maps:
-        run(p.net, p.weights, x)
-    return maps.all()
+        outputs = run(p.net, p.weights, x)
+    return maps.all(outputs)
 
 
 def correlation(rows: Tensor) -> Tensor:

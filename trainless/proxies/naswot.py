@@ -31,7 +31,7 @@ SWAP_NAS = Paper(
 )
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", setting=Setting(batch=128), version=2)
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", setting=Setting(batch=128), version=3)
 def naswot(p: Probe, containers: bool = False) -> float:
     """Log-determinant of the samples' activation-pattern similarity: distinct patterns, separable inputs.
 
@@ -140,7 +140,7 @@ def epe_nas(p: Probe, constant: float = 1e-5) -> float:
     paper=SWAP_NAS,
     aspect="expressivity",
     setting=Setting(weights=Gaussian(), batch=16, network="thin", repeats=3),
-    version=2,
+    version=3,
 )
 def swap(p: Probe) -> float:
     """Number of distinct patterns that units show over the samples.

@@ -72,7 +72,7 @@ def layer_entropy(p: Probe) -> float:
     return _entropy(torch.tensor(traces, dtype=torch.float64))
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=3)
+@proxy(higher_is_better=True, paper=PAPER, aspect="trainability", version=4)
 def isometry(p: Probe) -> float:
     """Closeness of the blocks to passing gradients on at their own size, in every direction and at their own place.
 
@@ -103,7 +103,7 @@ def isometry(p: Probe) -> float:
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=2)
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=3)
 def block_meco(p: Probe) -> float:
     """Independence of the channels of every block's output over the whole batch.
 
@@ -116,7 +116,7 @@ def block_meco(p: Probe) -> float:
     return math.fsum(least_correlations(block_scatters(p)))
 
 
-@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=2)
+@proxy(higher_is_better=True, paper=PAPER, aspect="expressivity", version=3)
 def feature_rank(p: Probe) -> float:
     """Effective rank of the samples at the last block: how many directions tell them apart.
 

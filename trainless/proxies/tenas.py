@@ -108,7 +108,7 @@ def _centred(p: Probe, train: int) -> Tensor:
     paper=PAPER,
     aspect="expressivity",
     setting=Setting(inputs=Crops(), network="cell", repeats=3, options=(("batches", 3),)),
-    version=2,
+    version=3,
 )
 def linear_regions(p: Probe, batches: int = 1) -> float:
     """Number of distinct activation patterns of the samples: linear regions that they fall into (expressivity).

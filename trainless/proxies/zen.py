@@ -35,7 +35,7 @@ PAPER = Paper(
     paper=PAPER,
     aspect="expressivity",
     setting=Setting(weights=Gaussian(), inputs=Noise()),
-    version=2,
+    version=3,
 )
 def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
     """Reaction of the features before the pooling to a small change of the input, norms compensated.
@@ -67,6 +67,8 @@ def zen(p: Probe, step: float = 0.01, samples: int = 16) -> float:
         features, logarithms = _features(p, x, lookups=plain)
         moving = _Lookups(p, x, plain.moves(step, p.generator("zen")))
         moved, _ = _features(p, x, noting=False, lookups=moving)
+    if features.ndim < 2:
+        raise Unscorable("the last rectifier mixes samples and positions: what each sample moves cannot be told")
     difference = float((features - moved).abs().flatten(1).sum(1).double().sum()) / len(x)
     if not difference > 0:
         raise Unscorable("the features do not react to the input")

@@ -153,29 +153,29 @@ class _Gates(TorchDispatchMode):
                 inside = next(iter(self._from(other, aten.sigmoid)), None)
                 if inside is not None and any(x is each for each in (inside, *self._from(inside, aten.mul))):
                     return cast(Tensor, x)
-                if inside is not None and _halves(x, inside):
+                if inside is not None and isinstance(x, Tensor) and _halves(x, inside):
                     return cast(Tensor, inside)
         return self._chosen(kind, given)
 
     def _chosen(self, kind: Any, given: list[Any]) -> Tensor | None:
         """What entered a choice by its own sign."""
         if kind is aten.where:
-            x = self._compared(given[0])
-            return x if any(x is each for each in given[1:]) else None
+            asked = self._compared(given[0])
+            return cast(Tensor, asked) if any(asked is each for each in given[1:]) else None
         if kind in (aten.mul, aten.mul_):
             pairs = [(given[0], given[1]), (given[1], given[0])]
             return next((x for x, other in pairs if isinstance(x, Tensor) and self._compared(other) is x), None)
         if kind in (aten.masked_fill, aten.masked_fill_) and _is(given[2], 0):
-            return self._compared(given[1]) if self._compared(given[1]) is given[0] else None
+            return cast(Tensor, given[0]) if self._compared(given[1]) is given[0] else None
         if kind is aten.index_put_ and _is(given[2], 0) and len(given[1]) == 1:
-            return self._compared(given[1][0])
+            return cast(Tensor, self._compared(given[1][0]))
         if kind is aten.maximum:
             for x, other in (given[:2], given[1::-1]):
                 if not bool(other.any()) or any(x is each for each in self._from(other, aten.mul)):
                     return cast(Tensor, x)
         if kind is aten.div:  # by 1 + exp(-x): SiLU
             turned = next(iter(self._from(next(iter(self._from(given[1], aten.add)), None), aten.exp)), None)
-            return given[0] if any(given[0] is each for each in self._from(turned, aten.neg)) else None
+            return cast(Tensor, given[0]) if any(given[0] is each for each in self._from(turned, aten.neg)) else None
         if kind is aten.add:
             for x, other in (given[:2], given[1::-1]):
                 if any(x is each for each in self._from(other, aten.abs)):
