@@ -354,7 +354,7 @@ BAD = [
     (("score", "my_nets.py:narrow", "--input", "3x8x8"), "output has shape (2, 7)"),
     (("score", "my_nets.py:small"), "cannot run on inputs of shape (N, 3, 32, 32)"),
     (("score", "my_nets.py:small", "--space-args", "channels=3"), "without --space"),
-    (("list", "prooxies"), "expected one of executors, networks, presets, proxies"),
+    (("list", "prooxies"), "expected one of executors, loggers, networks, presets, proxies"),
     (("list", "proxies", "xyz*"), "no proxy matches 'xyz*'"),
     (("scores",), "scores"),
     (("score",), "CANDIDATES is missing; expected architectures of --space"),

@@ -45,7 +45,7 @@ function subject({ view, query }) {
 
 function go() {
   const now = place();
-  if (shown && shown.moved && shown.subject === subject(now)) { shown.moved(now.query); return; }
+  if (shown && shown.moved && shown.subject === subject(now)) { shown.moved(now.query).catch(() => look(turn)); return; }
   closeArch();
   turn += 1;
   shown = pageFor(now);

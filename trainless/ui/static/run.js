@@ -178,7 +178,7 @@ export function runPage(id) {
     const tab = query.get("tab") || usual(), arch = query.get("arch"), name = query.get("name");
     if (tab !== open && tab in tabs) { open = tab; settle(); await update(); }
     if (!arch) { closeArch(); return; }
-    const found = await ask("/api/rows", { id: run.id, words: name ? `${name} ${arch}` : arch, count: 50 });
+    const found = await ask("/api/rows", { id: run.id, words: (name ? `${name} ${arch}` : arch).slice(0, 900), count: 50 });
     const row = found.rows.find((each) => each.arch === arch && (!name || each.name === name));
     if (row && address().query.get("arch") === arch) openArch(run, row, run.columns);
   }
