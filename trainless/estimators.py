@@ -3,10 +3,12 @@
 X is ``(N, features)`` for signals without channels, or ``(N, C, *spatial)`` with one to three spatial sizes. Rows
 shorter than the space's least size are filled with zeros on the right.
 
+A sample of weight 3 is learnt from as if it were there three times (:mod:`trainless.tasks.weights`). Calibration, sets
+and deferral are about cases, each of which counts once whatever its weight, unless weights are counts.
+
 Both pass scikit-learn's estimator checks, which are all about tables of features; none knows of images or volumes. What
 does not make sense for these estimators is said by their tags or signatures, so that scikit-learn leaves it out:
 
-* sample weights: the recipes have none;
 * sparse input: a convolution would fill it; it is refused;
 * ``partial_fit``: a search starts anew with new data;
 * that a regression on a table is good (``poor_score``): the networks are convolutions with a global average, which do
@@ -24,20 +26,21 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from trainless.core.errors import TrainlessError
 from trainless.core.machine import device_named
 from trainless.core.progress import silent
 from trainless.core.target import Target
 from trainless.core.task import Part, Task
-from trainless.core.types import Array, Mask
+from trainless.core.types import Array, Floats, Mask
 from trainless.designs.pipeline import design
 from trainless.designs.settings import DesignSettings
 from trainless.learn.predictor import Prediction, Predictor, load_predictor
 from trainless.tasks.assemble import moments
 from trainless.tasks.reading import are_measurements
 from trainless.tasks.split import stratified
+from trainless.tasks.weights import repeated
 
 VALID = 0.3  # of the samples: half of them may stop the training, half are for calibration
 LEAST = 8  # values along the only axis of a row
@@ -72,23 +75,34 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.preset, self.time, self.seed, self.settings = preset, time, seed, settings
         self.device, self.workers, self.out = device, workers, out
 
-    def _fit(self, x: Array, y: Array, target: Target) -> None:
+    def _fit(self, x: Array, y: Array, target: Target, weight: Floats) -> None:
+        if (x == x[:1]).all():
+            raise ValueError("all inputs of the train part are the same: there is nothing to learn from")
         try:
-            self.predictor_ = self._designed(_inputs(x), y, target)
+            self.predictor_ = self._designed(_inputs(x), y, target, weight)
         except TrainlessError as error:
             raise ValueError(str(error)) from error
 
-    def _designed(self, inputs: Array, y: Array, target: Target) -> Predictor:
+    def _designed(self, inputs: Array, y: Array, target: Target, weight: Floats) -> Predictor:
+        found = repeated(inputs, y, weight)
+        _require_classes(y[found.rows], target)
+        if found.cases:
+            rows, times = np.repeat(found.rows, found.times), None
+        else:
+            rows, times = found.rows, found.times
+        inputs, y = inputs[rows], y[rows]
         strata = np.zeros(len(y), np.int64) if target.kind == "regression" else y
         train, valid = stratified(strata, self.seed, (1 - VALID, VALID))
+        if times is not None:
+            train, valid = np.repeat(train, times[train]), np.repeat(valid, times[valid])
         mean, std = moments(inputs[train])
         flat = std <= 1e-7 * np.abs(mean)
         task = Task(
             "estimator",
             inputs.shape[1:],
             target,
-            Part(inputs[train], y[train]),
-            Part(inputs[valid], y[valid]),
+            Part(inputs[train], y[train], records=train if times is not None else None),
+            Part(inputs[valid], y[valid], records=valid if times is not None else None),
             mean=tuple(mean.tolist()),
             std=tuple(np.where(flat, 1.0, std).tolist()),
         )
@@ -148,16 +162,18 @@ class TrainlessClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     classes_: Array
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Design an ensemble for samples and their classes; 30 % of them are kept for stopping and calibration."""
         x, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True, ensure_min_samples=8)
         check_classification_targets(labels)
+        weight = _weights(sample_weight, x)
+        x, labels, weight = x[weight > 0], labels[weight > 0], weight[weight > 0]
         self.classes_, codes = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
         classes = len(self.classes_)
         if classes < 2:
             raise ValueError(f"one class was given ({self.classes_[0]!r}); expected at least 2 classes to tell apart")
         target = Target("binary" if classes == 2 else "multiclass", classes, tuple(map(str, self.classes_)))
-        self._fit(x, codes.reshape(-1).astype(np.int64), target)
+        self._fit(x, codes.reshape(-1).astype(np.int64), target, weight)
         return self
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
@@ -183,14 +199,16 @@ class TrainlessRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         '5m'
     """
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Design an ensemble for samples and their values; 30 % of them are kept for stopping and calibration."""
         x, values = validate_data(
             self, X, y, dtype=np.float32, allow_nd=True, y_numeric=True, ensure_min_samples=8, multi_output=True
         )
         values = np.asarray(values, np.float32)
         self._columns = values.ndim == 2
-        self._fit(x, values, Target("regression", values.shape[1] if self._columns else 1))
+        weight = _weights(sample_weight, x)
+        target = Target("regression", values.shape[1] if self._columns else 1)
+        self._fit(x[weight > 0], values[weight > 0], target, weight[weight > 0])
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -213,6 +231,22 @@ class TrainlessRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
             low, high = said.low, said.high
         ends = np.stack([low, high], axis=-1)
         return ends if self._columns else ends[:, 0]
+
+
+def _weights(given: Any, x: Array) -> Floats:
+    """One weight for each sample, 0 or more and not all 0."""
+    found = np.asarray(_check_sample_weight(given, x, dtype=np.float64))
+    if (found < 0).any() or not found.any():
+        raise ValueError("sample_weight has negative values or nothing but zeros; expected weights of 0 or more")
+    return found
+
+
+def _require_classes(y: Array, target: Target) -> None:
+    if target.kind != "regression" and len(lost := np.setdiff1d(np.arange(target.classes), y)):
+        raise ValueError(
+            f"class {target.names[lost[0]]} has too little weight for any of its samples to be there: raise"
+            " sample_weight, or leave the class out"
+        )
 
 
 def load(folder: str | Path) -> Predictor:
