@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -189,3 +190,15 @@ def test_signals_with_and_without_channels_in_a_pipeline_of_data_frames() -> Non
     pipeline.set_output(transform="pandas").fit(pd.DataFrame(x, columns=[f"t{n}" for n in range(24)]), y)
     assert pipeline[-1].feature_names_in_.tolist() == [f"t{n}" for n in range(24)]
     assert set(pipeline.predict(pd.DataFrame(x, columns=[f"t{n}" for n in range(24)]))) <= {"quiet", "loud"}
+
+
+@pytest.mark.slow
+def test_tables_have_columns_of_their_own() -> None:
+    """Wine: thirteen measurements on scales from a tenth to a thousand."""
+    x, y = load_wine(return_X_y=True)
+    settings = DesignSettings(members=2, epochs=15, evaluations=2)
+    model = TrainlessClassifier(settings=settings).fit(x[::2], y[::2])
+    assert model.predictor_.task.input_shape == (13,)
+    assert model.score(x[1::2], y[1::2]) > 0.9
+    grid = TrainlessClassifier(settings=small()).fit(x[::2], y[::2])
+    assert grid.predictor_.task.input_shape == (1, 13)  # a space of cells sees signals

@@ -35,7 +35,9 @@ from trainless.core.target import Target
 from trainless.core.task import Part, Task
 from trainless.core.types import Array, Floats, Mask
 from trainless.designs.pipeline import design
+from trainless.designs.planning import PLAIN, ROWS
 from trainless.designs.settings import DesignSettings
+from trainless.designs.settings import registry as presets
 from trainless.learn.predictor import Prediction, Predictor, load_predictor
 from trainless.tasks.assemble import moments
 from trainless.tasks.reading import are_measurements
@@ -79,9 +81,16 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if (x == x[:1]).all():
             raise ValueError("all inputs of the train part are the same: there is nothing to learn from")
         try:
-            self.predictor_ = self._designed(_inputs(x), y, target, weight)
+            rows = x.ndim == 2 and self._searches_rows() and are_measurements(np.unique(x[weight > 0], axis=0))
+            self.predictor_ = self._designed(_inputs(x, rows=rows), y, target, weight)
         except TrainlessError as error:
             raise ValueError(str(error)) from error
+
+    def _searches_rows(self) -> bool:
+        """Whether the space that is asked for, if any, takes rows of measurements; others see them as signals."""
+        settings = self.settings or DesignSettings()
+        preset = presets[self.preset or settings.preset]
+        return (settings.space or preset.space) in (PLAIN, ROWS)
 
     def _designed(self, inputs: Array, y: Array, target: Target, weight: Floats) -> Predictor:
         found = repeated(inputs, y, weight)
@@ -130,7 +139,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, x, reset=False, dtype=np.float32, allow_nd=True)
         try:
             return self.predictor_.predict(
-                _inputs(checked, self.predictor_.task.input_shape), device_named(self.device)
+                _inputs(checked, rows=len(self.predictor_.task.input_shape) == 1), device_named(self.device)
             )
         except TrainlessError as error:
             raise ValueError(str(error)) from error
@@ -254,12 +263,9 @@ def load(folder: str | Path) -> Predictor:
     return load_predictor(Path(folder))
 
 
-def _inputs(x: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """Samples as ``(N, C, *spatial)``, or of the ``shape`` that was fitted; rows of one channel are signals.
-
-    Rows of measurements side by side stay as they are.
-    """
-    if x.ndim > 2 or (are_measurements(x) if shape is None else len(shape) == 1):
+def _inputs(x: Array, *, rows: bool) -> Array:
+    """Samples as ``(N, C, *spatial)``; ``rows`` of measurements stay as they are, others become signals."""
+    if x.ndim > 2 or rows:
         return x
     short = max(0, LEAST - x.shape[1])
     return np.pad(x, ((0, 0), (0, short)))[:, np.newaxis]

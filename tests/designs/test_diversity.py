@@ -64,6 +64,7 @@ def test_members_are_the_best_and_those_unlike_it() -> None:
         disagreeing(SPACE, ARCHS, task, 2, diversity=1.5)
 
 
+@pytest.mark.slow
 def test_a_design_keeps_what_it_chose(tmp_path: Path) -> None:
     settings = small(members=2, epochs=1, evaluations=8, diversity=1.0)
     found = design(blobs(), tmp_path / "run", settings=settings, report=False)

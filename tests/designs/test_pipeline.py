@@ -290,6 +290,7 @@ def test_a_time_budget_is_kept_and_resumed(tmp_path: Path) -> None:
     assert not found.summary["left_out"]
 
 
+@pytest.mark.slow
 def test_a_table_has_trees_among_its_members(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(300, 9)) * 10.0 ** (np.arange(9) % 4) + 5 * 10.0 ** (np.arange(9) % 4)

@@ -166,6 +166,7 @@ def test_values_of_recordings_too() -> None:
     assert np.isnan(accuracy)
 
 
+@pytest.mark.slow
 def test_an_exported_ensemble_answers_a_recording(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     task = recordings()

@@ -103,6 +103,7 @@ def test_names() -> None:
         named("time", 0)
 
 
+@pytest.mark.slow
 def test_a_design_takes_what_was_asked_for_and_what_it_learnt(tmp_path: Path) -> None:
     task = planted((1, 8, 8), lambda x: 4 * x[:, :, 2:6, 2:6], n=120)
     asked = small(plain=True, symmetry="leftright", members=2, epochs=1)

@@ -72,6 +72,7 @@ def test_thresholds_keep_their_side_in_single_precision() -> None:
         assert ((values[:-1] <= _at_most(threshold)) == wanted).all()
 
 
+@pytest.mark.slow
 def test_it_is_a_member_like_any_other(tmp_path: Path) -> None:
     task = rows(classes=2)
     member = member_of(Trees(), Trees().plain(task), recipe("trees"), 3)

@@ -57,6 +57,7 @@ def test_a_search_and_its_folder_draw_the_same(searched: Found) -> None:
     assert pairs == dots(searched.plot_scatter("params", "flops"))
 
 
+@pytest.mark.slow
 def test_what_decides_the_order_has_a_history_of_its_own(tmp_path: Path) -> None:
     found = search(
         Task.noise((3, 8, 8)),

@@ -109,6 +109,7 @@ def test_what_cannot_be_trusted_or_does_not_fit_is_refused(tmp_path: Path, weigh
             pretrained(text)
 
 
+@pytest.mark.slow
 def test_a_member_keeps_its_own_weights(tmp_path: Path, weights: dict[str, torch.Tensor]) -> None:
     """A trained member is read without the file that it began with; another file under that name is refused."""
     place = folder(tmp_path / "net", weights)

@@ -9,6 +9,8 @@ import pytest
 
 from trainless.core.errors import InputError
 from trainless.tasks import task
+from trainless.tasks.drawing import in_text, sheet
+from trainless.tasks.look import look_at
 from trainless.tasks.new import read_new
 
 RANDOM = np.random.default_rng(0)
@@ -42,3 +44,13 @@ def test_a_signal_stays_one_and_either_can_be_asked_for(tmp_path: Path) -> None:
     assert task(str(tmp_path / "t.csv"), dims=1).input_shape == (1, 10)
     with pytest.raises(InputError, match="does not fit"):
         task((waves, y), dims=2)
+
+
+def test_a_look_at_a_table(tmp_path: Path) -> None:
+    """A single value never varies within itself, so that no row is called constant; examples are their first values."""
+    x = table(tmp_path / "patients.csv")
+    found = look_at(task(str(tmp_path / "patients.csv")), labels=False)
+    assert found.input_shape == (10,)
+    assert found.constant == ()
+    assert in_text(x[0]) == ["  ".join(f"{value:.4g}" for value in x[0])]
+    assert sheet({"a": [x[0], x[1]]}).size[0] > 600  # two lines side by side

@@ -163,6 +163,11 @@ def require_grid(
 
     ``reason`` goes on after the space's name.
     """
+    if not task.dims and not task.vocabulary:
+        raise InputError(
+            f"{space.name} takes signals, images and volumes; the task {task.name!r} has rows of {task.input_shape[0]}"
+            " measurements: choose the space mlp, or read them as signals (--dims 1, in Python dims=1)"
+        )
     if not 1 <= task.dims <= 3 or task.vocabulary:
         raise InputError(
             f"{space.name} takes signals, images and volumes; the task {task.name!r} has inputs of shape"

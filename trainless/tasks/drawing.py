@@ -13,6 +13,7 @@ TILE, GAP, HEAD = 112, 8, 18
 WIDE = 320
 INK, PAPER, LINE = (30, 30, 30), (255, 255, 255), (31, 94, 168)
 LEVELS = " ▁▂▃▄▅▆▇█"
+FIRST = 10  # values of a row
 SHADES = " ░▒▓█"
 
 
@@ -66,12 +67,17 @@ def _lines(signal: Array, wide: int) -> Image.Image:
 
 
 def in_text(sample: Array, wide: int = 64) -> list[str]:
-    """One input as lines of text: the first channel of a signal, or a coarse image.
+    """One input as lines of text: the first values of a row, the first channel of a signal, or a coarse image.
 
     Example:
+        >>> in_text(np.array([14.23, 1.71, 1065.0]))
+        ['14.23  1.71  1065']
         >>> in_text(np.array([[0.0, 1.0, 2.0, 3.0]]), 4)
         [' ▃▆█']
     """
+    if sample.ndim == 1:
+        more = "  …" if len(sample) > FIRST else ""
+        return ["  ".join(f"{value:.4g}" for value in sample[:FIRST]) + more]
     if sample.ndim == 2:
         pieces = np.array_split(sample[0], min(wide, sample.shape[1]))
         return ["".join(LEVELS[level] for level in _levels(np.array([p.mean() for p in pieces]), len(LEVELS)))]

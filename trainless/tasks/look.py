@@ -172,7 +172,7 @@ def _label(task: Task, part: Part, case: int) -> str:
 
 def _constant(task: Task, parts: Mapping[PartName, Part]) -> tuple[str, ...]:
     spread = max(task.std, default=0.0)
-    if task.vocabulary:
+    if task.vocabulary or not task.dims:
         return ()
     found = []
     for name, part in parts.items():
