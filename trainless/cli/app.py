@@ -15,7 +15,7 @@ from trainless.cli.listing import listing
 from trainless.cli.look import look
 from trainless.cli.predict import export, predict
 from trainless.cli.score import score
-from trainless.cli.search import export_study, search
+from trainless.cli.search import export_study, import_study, search
 from trainless.cli.serve import serve
 from trainless.cli.show import show
 from trainless.cli.store import store
@@ -57,6 +57,7 @@ for _name, _command, _short in (
     ("predict", predict, "Predict new cases with a design's ensemble."),
     ("export", export, "Write an ensemble as one ONNX file."),
     ("export-study", export_study, "Make an Optuna study of a run."),
+    ("import-study", import_study, "Make a run of an Optuna study."),
     ("show", show, "Draw an architecture and count its costs."),
     ("report", report, "Make the report of a run again."),
     ("watch", watch, "Show a live run in the terminal."),

@@ -84,13 +84,38 @@ def search(
 def export_study(
     run: Annotated[Path, typer.Argument(help="A run folder of trainless search.")],
     study: Annotated[str, typer.Argument(help="A SQLite file such as study.db, or an address of Optuna's.")],
-    name: Annotated[str, typer.Option(help="The study's name; the folder's by default.")] = "",
+    name: Annotated[str, typer.Option(help="The study's name; by default the folder's, or the only one.")] = "",
 ) -> None:
     """Make an Optuna study of a run, for optuna-dashboard to show."""
     from trainless.runs.export_study import export_study as export
 
     made = export(run, study, name)
     typer.echo(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")
+
+
+@dataclass(frozen=True)
+class StudyPlace:
+    """The space of a study, and the folder that its run is to have."""
+
+    space: str = common("space")
+    space_args: str = common("space_args")
+    out: str = common("out", "runs/import-study")
+
+
+@with_settings
+def import_study(
+    study: Annotated[str, typer.Argument(help="A SQLite file such as study.db, or an address of Optuna's.")],
+    place: StudyPlace,
+    name: Annotated[str, typer.Option(help="The study's name; by default the folder's, or the only one.")] = "",
+) -> None:
+    """Make a run folder of an Optuna study whose parameters are a space's decisions."""
+    from trainless.core.text import counted
+    from trainless.runs.import_study import import_study as read_study
+    from trainless.spaces import open_space
+
+    found, left_out = read_study(name, open_space(place.space, place.space_args), place.out, storage=study)
+    again = f"; {counted(left_out, 'trial')} of architectures that came before left out" if left_out else ""
+    typer.echo(f"{counted(len(found.places), 'architecture')} of {study} are the run {place.out}{again}.")
 
 
 def _say_unscored(found: Found) -> None:
