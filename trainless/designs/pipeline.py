@@ -39,7 +39,7 @@ from trainless.designs.candidates import (
 )
 from trainless.designs.ensemble import BASELINE, join, judge, summarise
 from trainless.designs.holdout import Holdout, hold_back
-from trainless.designs.planning import DesignPlan, Trial, begun, ladder_of, plain_home, plan_of
+from trainless.designs.planning import DesignPlan, Trial, are_rows, begun, ladder_of, plain_home, plan_of
 from trainless.designs.run import LATE, DesignRun, stored, write_settings
 from trainless.designs.settings import DesignSettings, trainers
 from trainless.designs.training import TrainedMembers, train_members
@@ -279,7 +279,7 @@ def train_classical(run: DesignRun, holdout: Holdout) -> TrainedMembers:
         panel = Rocket().panel(task)
         seconds = sum(Rocket().seconds(arch, task) for arch in panel)
         members |= _classical(run, holdout, ROCKET, Rocket(), panel, seconds)
-    if settings.classical and not settings.limits and task.dims <= 1 and math.prod(task.input_shape) <= MOST_VALUES:
+    if settings.classical and not settings.limits and are_rows(task) and math.prod(task.input_shape) <= MOST_VALUES:
         arch = Trees().plain(task)
         members |= _classical(run, holdout, TREES, Trees(), (arch,), Trees().seconds(arch, task))
     if not members:
