@@ -30,6 +30,14 @@ td:nth-child(2), th:nth-child(2) {{ text-align: left; white-space: normal; }}
 </style><h1>Leaderboard of the search</h1><p>{said}</p><table><tr>{head}</tr>{rows}</table>"""
 
 
+def cell(text: str) -> str:
+    """A number with commas between its thousands, or words."""
+    try:
+        return f"{float(text):,.0f}"
+    except ValueError:
+        return html.escape(text)
+
+
 def leaderboard(run: Path) -> str:
     """The best rows of the leaderboard of a design's first search, as a page."""
     file = next(iter(sorted((run / "searches").glob("*/leaderboard.csv"))))
@@ -37,9 +45,7 @@ def leaderboard(run: Path) -> str:
         rows = list(csv.DictReader(opened))
     names = [name for name in ("rank", "arch", "params", "flops") if name in rows[0]]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in names) + "</tr>" for row in rows[:ROWS]
-    )
+    body = "".join("<tr>" + "".join(f"<td>{cell(row[name])}</td>" for name in names) + "</tr>" for row in rows[:ROWS])
     said = f"The best {min(ROWS, len(rows))} of {len(rows)} networks that were scored; none of them was trained for it."
     return PAGE.format(said=said, head=head, rows=body)
 

@@ -21,6 +21,15 @@ SECONDS = 600
 NOT_RUN = """!!! note
     This page was built without running the notebook, which needs {needs}: what it prints and draws is missing here.
 """
+BEFORE = f"""import sys, warnings
+warnings.simplefilter("error")  # a tutorial that warns is to be mended
+warnings.simplefilter("ignore", PendingDeprecationWarning)  # of the kernel itself
+sys.path.insert(0, {str(ROOT)!r})
+from tests.corpus.torchvision_standin import install
+install()  # timm asks for names of torchvision, and needs no more of it to make a network
+%matplotlib inline
+"""
+BAR = "━"  # of progress, which nobody needs to see again
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -43,11 +52,14 @@ def run(notebook: Path, folder: Path) -> Any:
     """Run a notebook from its first cell to its last in a folder, keep the executed copy, and return it."""
     import nbformat
     from nbclient import NotebookClient
+    from traitlets.config import Config
 
     made = nbformat.read(notebook, as_version=4)
-    NotebookClient(
-        made, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    ).execute()
+    made.cells.insert(0, nbformat.v4.new_code_cell(BEFORE))
+    where = {"metadata": {"path": str(folder)}}
+    local = Config(KernelManager={"transport": "ipc", "ip": str(folder / "kernel")})  # no port that others could reach
+    NotebookClient(made, timeout=SECONDS, kernel_name="python3", resources=where, config=local).execute()
+    made.cells.pop(0)
     place = executed(notebook)
     place.parent.mkdir(parents=True, exist_ok=True)
     for old in place.parent.glob(f"{notebook.stem}-*.ipynb"):
@@ -93,6 +105,8 @@ def _output(output: Any) -> str:
     if output.output_type == "stream":
         return _text(output.text) if output.name == "stdout" else ""
     data = output.get("data", {})
+    if BAR in data.get("text/plain", ""):
+        return ""
     if _picture(output):
         return f"![What the cell above draws]({_picture(output)})"
     if "text/html" in data:

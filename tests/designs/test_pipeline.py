@@ -87,6 +87,10 @@ def test_the_same_seed_gives_the_same_predictions(plain: Path, tmp_path: Path) -
 
 def test_a_saved_design_says_the_same(plain: Path) -> None:
     said = load_predictor(plain).predict_part("test", task=blobs())
+    with pytest.raises(
+        InputError, match=r"an ensemble keeps no data: give the task, as in predict_part\('test', task=task\)"
+    ):
+        load_predictor(plain).predict_part("test")
     assert np.array_equal(said.mean, arrays(plain)["mean"])
     assert designed(plain).summary["version"] == 1
 

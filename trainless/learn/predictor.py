@@ -143,7 +143,9 @@ class Predictor:
             raise InputError(f"{len(self.weights)} weights and {len(self.nets)} networks were given; expected as many")
 
     def predict_part(self, part: PartName, *, task: Task | None = None, device: str = "cpu") -> Prediction:
-        """Predict a part of a task, by default of the one that it was made with."""
+        """Predict a part of a task, by default of the one that it was made with, as long as that has its data."""
+        if task is None and getattr(self.task, part) is None:
+            raise InputError(f"an ensemble keeps no data: give the task, as in predict_part({part!r}, task=task)")
         members, features = run_part(self, task or self.task, part, device)
         return self.read(members, features)
 
