@@ -110,7 +110,7 @@ def _output(output: Any) -> str:
     if _picture(output):
         return f"![What the cell above draws]({_picture(output)})"
     if "text/html" in data:
-        html = re.sub(r"\n\s*\n", "\n", data["text/html"]).strip()
+        html = re.sub(r"\n\s*\n", "\n", data["text/html"]).replace(' border="1" class="dataframe"', "").strip()
         return f'<div class="output">\n{html}\n</div>'
     return _text(data.get("text/plain", ""))
 

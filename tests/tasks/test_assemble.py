@@ -137,6 +137,15 @@ def test_labels_are_mapped_and_it_is_said() -> None:
     assert sorted(np.unique(words.part("train").y).tolist()) == [0, 1, 2]
 
 
+def test_classes_in_another_order_keep_their_cases_and_no_note_says_otherwise() -> None:
+    sick = np.arange(30) % 3 > 0
+    made = task((np.stack([sick] * 8, 1).astype(np.float32), np.where(sick, "sick", "well")), classes="well,sick")
+    assert made.target.names == ("well", "sick")
+    for part in (made.part("train"), made.part("valid"), made.part("test")):
+        assert np.array_equal(part.y, part.x[:].reshape(len(part), -1)[:, 0])  # its cases are called sick, as before
+    assert not any("mapped" in note for note in made.notes)
+
+
 def test_groups_are_never_split_and_are_kept() -> None:
     x, y = data(120)
     patients = np.array([f"p{i // 4}" for i in range(120)])

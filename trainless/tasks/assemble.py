@@ -327,8 +327,9 @@ def _kind(kind: str, classes: int) -> Kind:
 def _names(values: Array, names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
     if np.array_equal(values, np.arange(len(values))) and len(names) in (0, len(values)):
         return tuple(names)
-    shown = ", ".join(repr(value) for value in values[:5].tolist()) + (", …" if len(values) > 5 else "")
-    _note(notes, f"labels {shown} were mapped to 0…{len(values) - 1} in this order")
+    if values.dtype.kind != "U":  # text is the classes' names, in whatever order these are wanted
+        shown = ", ".join(repr(value) for value in values[:5].tolist()) + (", …" if len(values) > 5 else "")
+        _note(notes, f"labels {shown} were mapped to 0…{len(values) - 1} in this order")
     if names and values.dtype.kind in "iu" and values[0] >= 0 and values[-1] < len(names):
         return tuple(names[int(value)] for value in values)
     return tuple(str(value) for value in values.tolist())
