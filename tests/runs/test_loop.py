@@ -30,6 +30,9 @@ def test_in_flight_proposals_are_told_in_their_order() -> None:
             self.jobs.append(job)
             self.most = max(self.most, len(self.jobs))
 
+        def poll(self, seconds: float | None = None) -> bool:
+            return bool(self.jobs)
+
         def next(self) -> tuple[Job[Proposal], Outcome]:
             job = self.jobs.pop()
             return job, Outcome({"sum": float(sum(job.payload.arch))})
