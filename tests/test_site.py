@@ -103,6 +103,7 @@ def test_a_browser_finds_no_fault_with_any_page(site: Site, visit: Callable[...,
     seen = visit(site.url + site.pages[0] + "/", offline=False)
     faults: list[str] = []
     for name in site.pages:
+        seen.page.set_viewport_size({"width": WIDTHS[0], "height": 900})  # first: what slides in is not half way then
         seen.page.goto(f"{site.url}{name}/", wait_until="networkidle")
         faults += [f"{name} is {over} px too wide at {width}" for width in WIDTHS if (over := seen.overflow(width)) > 0]
         faults += [f"{name}, contrast {text}" for text in seen.page.evaluate(CONTRAST)]
