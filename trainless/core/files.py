@@ -195,7 +195,7 @@ def _restored(kind: Any, value: Any) -> Any:
     if origin in (dict, collections.abc.Mapping):
         pairs = value.items() if isinstance(value, dict) else value
         return {_restored(args[0], name): _restored(args[1], each) for name, each in pairs}
-    if origin is np.ndarray:
+    if origin in (np.ndarray, npt.NDArray):  # from Python 3.12 on NumPy's alias stands for itself
         return np.array(value, dtype=np.float64)
     if kind is Any:
         return tuple(_restored(Any, each) for each in value) if isinstance(value, list) else value

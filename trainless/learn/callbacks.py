@@ -75,8 +75,8 @@ class TensorBoard:
         name: What is logged, such as ``members/00``.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._place = folder / "tensorboard" / name
+    def __init__(self, folder: str | Path, name: str) -> None:
+        self._place = Path(folder) / "tensorboard" / name
         self._writer: Any = None
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -104,8 +104,8 @@ class Mlflow:
         name: What is logged, such as ``members/00``.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name = folder.resolve(), name
+    def __init__(self, folder: str | Path, name: str) -> None:
+        self._folder, self._name = Path(folder).resolve(), name
         self._client: Any = None
         self._id = ""
 
@@ -159,8 +159,8 @@ class WeightsAndBiases:
         name: What is logged, such as ``members/00``.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name = folder.resolve(), name
+    def __init__(self, folder: str | Path, name: str) -> None:
+        self._folder, self._name = Path(folder).resolve(), name
         self._run: Any = None
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -188,7 +188,7 @@ class WeightsAndBiases:
             self._run.finish(0 if status == "ok" else 1)
 
 
-registry: Registry[Callable[[Path, str], Callback]] = Registry("logger", "loggers")
+registry: Registry[Callable[[str | Path, str], Callback]] = Registry("logger", "loggers")
 registry.add("tensorboard", TensorBoard)
 registry.add("mlflow", Mlflow)
 registry.add("wandb", WeightsAndBiases)
