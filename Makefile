@@ -8,7 +8,7 @@ STAMP := .venv/.complete
 
 unexport PYTHONDONTWRITEBYTECODE # where it is set, each of many processes would compile the same files again
 
-.PHONY: setup quick test lint types quick-tests tests demo docs lock dist package matrix clean
+.PHONY: fuzz setup quick test lint types quick-tests tests demo docs lock dist package matrix clean
 
 setup: $(STAMP)
 
@@ -62,3 +62,6 @@ matrix: $(STAMP)
 
 clean:
 	rm -rf .venv .matrix runs build dist site *.egg-info
+
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --time $(or $(TIME),60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from trainless.core.processes import descendants
 
 INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 USER = "trainless"
@@ -91,6 +94,19 @@ class Server:
         self._run("pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w")
         if self._process is not None:
             self._process.wait(30)
+
+    def freeze(self) -> None:
+        """Have all its processes stand still: connections stay, and nothing is answered."""
+        self._tell(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, number: signal.Signals) -> None:
+        first = int((self.data / "postmaster.pid").read_text().split()[0])
+        for pid in [first, *descendants(first)]:
+            os.kill(pid, number)
 
     def remove(self) -> None:
         self.stop("immediate")

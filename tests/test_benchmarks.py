@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import disagreement, proxies, recipes_page
+from benchmarks import disagreement, durability, proxies, recipes_page
 from trainless.core.task import Task
 from trainless.proxies import registry
 
@@ -107,3 +107,8 @@ def test_a_study_of_disagreement_counts_what_is_complete(tmp_path: Path) -> None
     assert rows[0]["loss"] == pytest.approx(-np.mean(np.log([0.8, 0.6, 0.9, 0.7])))
     assert rows[0]["auc"] == 1.0
     assert disagreement._with_seeds([(1,), (2,), (1,)]) == [((1,), 0), ((2,), 0), ((1,), 1)]
+
+
+def test_the_page_on_durability_is_what_the_results_say() -> None:
+    assert durability.PAGE.read_text(encoding="utf-8") == durability.rendered()
+    assert durability.median_ms(lambda number: None, 3) < 100

@@ -124,3 +124,13 @@ def test_every_module_of_a_page_can_be_imported(page: str) -> None:
         except ModuleNotFoundError:  # a name in a module
             module, _, attribute = name.rpartition(".")
             assert attribute in dir(importlib.import_module(module)), name
+
+
+def test_the_attacks_have_the_tests_that_the_threat_model_names() -> None:
+    rows = (ROOT / "docs" / "threat-model.md").read_text().partition("## What did harm once")[2].partition("\n## ")[0]
+    named = re.findall(r"`(tests/[\w/]+\.py)`|`(test_\w+)`", rows)
+    files = [file for file, _ in named if file]
+    tests = "".join((ROOT / file).read_text() for file in set(files))
+    assert len(files) > 10
+    for _, test in named:
+        assert not test or f"def {test}(" in tests, test

@@ -68,6 +68,21 @@ class Hostile(Sum):
             time.sleep(60)
         if kind == 13:
             os._exit(0)
+        if kind == 16:  # hides from whoever would end it, in every way that a process has
+            for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(number, signal.SIG_IGN)
+            for deeper in range(3):  # children in sessions of their own, whose parents have ended
+                if os.fork() == 0:
+                    os.setsid()
+                    if os.fork():
+                        os._exit(0)
+                    with (Path(self.folder) / "child-16").open("a") as file:
+                        file.write(f"{os.getpid()}\n")
+                    os.closerange(0, 200)
+                    time.sleep(600 + deeper)
+            os.closerange(0, 200)
+            while True:
+                time.sleep(1)
         if kind in (14, 15):  # answers itself, for a job that it does not have or for its own
             frame = sys._getframe()
             while "job" not in frame.f_locals and frame.f_back is not None:

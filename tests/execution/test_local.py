@@ -142,6 +142,27 @@ def test_what_a_candidate_started_ends_with_its_worker(tmp_path: Path) -> None:
     assert gone(begun(tmp_path, 9) | set(workers))
 
 
+@pytest.mark.slow
+def test_a_timeout_ends_whatever_a_job_did_to_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It ignores all signals, has closed everything, and has children in other sessions whose parents are gone."""
+    monkeypatch.setattr("trainless.execution.local.FAREWELL_SECONDS", 60.0)
+    executor = Processes(Hostile(folder=str(tmp_path)), Execution(timeout=1.5))
+    start = time.monotonic()
+    try:
+        workers = set(executor.pids)
+        found = work(executor, [(16, 0), (0, 2)])
+        assert found[16, 0].failures == {"sum": "it took longer than 1.5 s"}
+        assert found[0, 2].values == {"sum": 2.0}
+        children = begun(tmp_path, 16)
+        assert len(children) == 3
+        assert gone(children | workers)
+        assert time.monotonic() - start < 30
+    finally:
+        executor.close()
+
+
 def hang(folder: str) -> None:
     """A coordinator whose candidate hangs with a process of its own."""
     executor = Processes(Hostile(folder=folder), Execution(workers=2))

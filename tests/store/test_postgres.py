@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.commands import Command
 from tests.postgres import Server
 from tests.store.searched import found, places
 from trainless.core.errors import InputError
@@ -107,3 +109,60 @@ def test_a_full_disk_stops_cleanly_and_keeps_everything(postgres: Server, tmp_pa
             connection.execute("DROP TABLESPACE small")
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    "secret", ["sec?ret", "sec#ret", "sec/ret", "sec@ret", "sec%ret", "sec ret", "sec%zzret", "sec/x?password=ret"]
+)
+def test_no_part_of_a_password_is_shown(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InputError, match="is not written as a URL") as found:
+        store_at(f"postgresql://me:{secret}@127.0.0.1:1/scores")
+    assert "sec" not in str(found.value).replace("seconds", "")
+    for url in ("postgresql://127.0.0.1:secret/db", "postgresql://me:secret@[::1", "postgresql://[bad"):
+        with pytest.raises(InputError, match="is not written as a URL") as found:
+            store_at(url)
+        assert "secret" not in str(found.value)
+    with pytest.raises(InputError, match=r"//me@127.0.0.1:1/scores does not answer") as found:
+        PostgresStore("postgresql://me:s[e]cr=%2Ft@127.0.0.1:1/scores?password=other", patience=0.1)
+    assert not any(part in str(found.value) + caplog.text for part in ("s[e]cr", "%2Ft", "s[e]cr=/t", "other"))
+
+
+def waiting(folder: Path, place: str, workers: int) -> Command:
+    """A search whose candidates take a moment, and whose scores are kept in a database."""
+    proxy = folder / "slow.py"
+    proxy.write_text(
+        "import time, trainless as tl\n"
+        "@tl.proxy(higher_is_better=True, paper='none')\n"
+        "def slow(p):\n"
+        "    'Takes a moment.'\n"
+        "    time.sleep(0.05)\n"
+        "    return float(sum(w.numel() for w in p.weights.values()))\n"
+    )
+    space = ("--space", "nb201", "--space-args", "channels=2,cells=1", "--batch", "4", "--proxies", f"{proxy}:slow")
+    budget = ("--evaluations", "2000", "--workers", str(workers), "--searcher", "random")
+    return Command(["search", "digits", *space, *budget, "--store", place, "--out", "run"], folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stopped", "frozen"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_ends_a_run_whose_server_is_away(postgres: Server, tmp_path: Path, how: str, workers: int) -> None:
+    """The server is gone, or it holds its connections and answers nothing; one Ctrl-C is enough."""
+    search = waiting(tmp_path, postgres.fresh(), workers)
+    steps = tmp_path / "run" / "trajectory.jsonl"
+    until = time.monotonic() + 60
+    while not (steps.exists() and steps.stat().st_size > 2000):
+        assert time.monotonic() < until, search.err
+        assert search.poll() is None, search.err
+        time.sleep(0.05)
+    postgres.stop("immediate") if how == "stopped" else postgres.freeze()
+    try:
+        time.sleep(1.5)
+        start = time.monotonic()
+        search.send(signal.SIGINT)
+        assert search.wait(30) == 130, search.err
+        assert time.monotonic() - start < 5.0  # 2 seconds on a machine that does nothing else
+    finally:
+        postgres.start() if how == "stopped" else postgres.thaw()
+    assert "Traceback" not in search.err
+    assert (tmp_path / "run" / "leaderboard.csv").exists()

@@ -21,6 +21,7 @@ from trainless.cli.show import show
 from trainless.cli.store import store
 from trainless.cli.watch import report, ui, watch
 from trainless.core.errors import InputError, TrainlessError
+from trainless.core.processes import exit_refused
 from trainless.core.text import printable
 
 
@@ -92,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code."""
     try:
-        code = typer.main.get_command(app)(list(arguments), prog_name="trainless", standalone_mode=False)
+        with exit_refused():
+            code = typer.main.get_command(app)(list(arguments), prog_name="trainless", standalone_mode=False)
     except TrainlessError as error:
         return _fail(str(error), 2)
     except typer.TyperException as error:
@@ -103,6 +105,11 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(_usage(error, arguments), 2)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except OSError as error:  # the disk is full or may not be written, a name is too long, a cable was pulled
+        where = f" ({str(error.filename)[:200]})" if error.filename else ""
+        return _fail(f"the system refused it: {error.strerror or error}{where}", 2)
+    except MemoryError as error:
+        return _fail(f"there is not enough memory for it ({error})", 2)
     if code == 130:
         return _fail("interrupted: what was scored is kept; the same command resumes from there", 130)
     return int(code or 0)

@@ -17,7 +17,7 @@ from trainless.core.vocabulary import common
 from trainless.learn.reading import ReadingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainless.learn.predictor import Prediction, Predictor
 
@@ -52,16 +52,17 @@ def predict(
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case, a row each."""
     from trainless.core.seeds import one_thread
-    from trainless.core.text import printable
+    from trainless.core.text import printable, undamaged
     from trainless.learn.drift import drift_warning
     from trainless.tasks.new import read_new
 
     predictor = open_predictor(run, settings.space).reading(reading)
     new = read_new(inputs, predictor.task)
-    with one_thread():
+    with one_thread(), undamaged(run, "design it again"):
         said = predictor.predict(new.x, device_named(settings.device), new.records)
+        rows = list(rows_of(predictor, said, new.names))
     printed = settings.csv == "-"
-    write_csv(settings.csv, predictor, said, new.names)
+    write_csv(settings.csv, rows)
     if not printed:
         typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {settings.csv}.")
     for line in _read(predictor, said):
@@ -161,11 +162,10 @@ def open_predictor(run: Path, space: str = "") -> Predictor:
     return load_predictor(run, chosen)
 
 
-def write_csv(path: str, predictor: Predictor, said: Prediction, names: Sequence[str | int]) -> None:
+def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """One line per case, into a file or printed."""
     from trainless.cli.table import write_csv as write
 
-    rows = list(rows_of(predictor, said, names))
     write(list(rows[0]), (row.values() for row in rows), path)
 
 

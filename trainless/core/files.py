@@ -73,7 +73,7 @@ def read_json(path: Path, remedy: str = "give another folder", *, check: Callabl
     The error says what to do by the ``remedy``; ``check`` tells whether it is of a kind that this version knows.
     """
     with in_a_sentence(lambda error: f"{path} cannot be read ({one_line(error)}): {remedy}"):
-        found = json.loads(read_bytes(path, growth=DOCUMENT).decode("utf-8"))
+        found = parsed(read_bytes(path, growth=DOCUMENT).decode("utf-8"))
     if not isinstance(found, dict) or (check is not None and not check(found)):
         raise InputError(f"{path} is not of a kind that this version of trainless knows: {remedy}")
     return found
@@ -97,6 +97,25 @@ def require_unpacked(file: BinaryIO, what: str, remedy: str) -> None:
     """Refuse an archive that would be larger than the memory once it is unpacked."""
     with zipfile.ZipFile(file) as archive:
         require_room(sum(member.file_size for member in archive.infolist()), f"{what} unpacked", remedy)
+
+
+def parsed(text: str) -> Any:
+    """Strict JSON: raises ValueError where a number is not finite.
+
+    Example:
+        >>> parsed("[1, 2.5]")
+        [1, 2.5]
+        >>> parsed("[1e999]")
+        Traceback (most recent call last):
+        ValueError: 1e999 is no number of JSON's
+    """
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(text: str) -> float:
+    if math.isfinite(found := float(text)):
+        return found
+    raise ValueError(f"{text} is no number of JSON's")
 
 
 def strict(value: Any) -> Any:

@@ -414,8 +414,13 @@ def load_predictor(folder: Path, chosen: Space | None = None) -> Predictor:
     folder = without_links(folder)
     data = read_document(folder / ENSEMBLE)
     with undamaged(folder / ENSEMBLE, "run trainless design again in a new folder"):
-        nets = [load_member(member_folder(folder, str(name)), chosen)[1].net for name in data["members"]]
         task, prevalence = task_from_json(data["task"]), data["prevalence"]
+        nets = []
+        for name in data["members"]:
+            _, trained, own = load_member(member_folder(folder, str(name)), chosen)
+            if (own.input_shape, own.target.outputs) != (task.input_shape, task.target.outputs):
+                raise ValueError(f"member {name} is of other data")
+            nets.append(trained.net)
         return Predictor(
             task,
             tuple(nets),

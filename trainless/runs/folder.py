@@ -114,7 +114,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
             raise InputError(f"another process has just given up {folder}: give the same command again")
         try:
             yield
-        except TrainlessError:
+        except BaseException:
             if fresh and os.listdir(folder) == [LOCK]:
                 remove(folder / LOCK)
                 folder.rmdir()

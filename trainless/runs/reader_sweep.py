@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.files import parsed
 from trainless.core.opening import changed_at, is_plain, read_bytes, read_text, whole_lines
 from trainless.core.processes import began_at, exists
 from trainless.core.progress import time_left
@@ -87,9 +87,12 @@ class SweepReader(RunReader):
         if not is_plain(path):
             raise InputError(f"{self._folder} is no sweep: it has no {name}")
         with undamaged(path, "give another folder"):
-            found = json.loads(read_text(path))
+            found = parsed(read_text(path))
             if not isinstance(found, kind) or (kind is list and not all(isinstance(each, dict) for each in found)):
                 raise TypeError(f"expected {_EXPECTED[kind]}")
+            for session in found if kind is list else ():
+                for figure in ("seconds", "archs_per_s"):
+                    float(session.get(figure, 0.0))
             return found
 
     def _merge(self, file: ScoreFile) -> None:

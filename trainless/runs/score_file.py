@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from trainless.core.errors import InputError, UnknownName
 from trainless.core.files import arrays_of, replacing
-from trainless.core.opening import GROWTH, files_in, is_there, open_file, read_bytes, whole_lines
+from trainless.core.opening import GROWTH, Appender, files_in, is_there, open_file, read_bytes, whole_lines
 from trainless.core.scores import MACHINE, Record
 from trainless.core.text import in_a_sentence, reason, undamaged
 from trainless.core.types import AnyFloats, Floats
@@ -127,17 +127,35 @@ def read_scores(path: str | os.PathLike[str]) -> ScoreFile:
     words = f"{path} is not a file of scores"
     with in_a_sentence(lambda error: f"{words} ({reason(error)}): {remedy}"), open_file(Path(path)) as file:
         found = arrays_of(file, str(path), remedy)
-        return ScoreFile(
-            tuple(found["archs"].tolist()),
-            tuple(found["proxies"].tolist()),
-            tuple(found["seeds"].tolist()),
-            found["values"],
-            found["codes"],
-            tuple(found["reasons"].tolist()),
-            found["ms"],
-            json.loads(str(found["settings"])),
-            json.loads(str(found["environment"])),
+        names = {name: tuple(map(str, found[name].tolist())) for name in ("archs", "proxies", "reasons")}
+        return _sound(
+            ScoreFile(
+                names["archs"],
+                names["proxies"],
+                tuple(map(int, found["seeds"].tolist())),
+                found["values"],
+                found["codes"],
+                names["reasons"],
+                found["ms"],
+                json.loads(str(found["settings"])),
+                json.loads(str(found["environment"])),
+            )
         )
+
+
+def _sound(file: ScoreFile) -> ScoreFile:
+    """The file itself; raises ValueError where its parts do not fit together."""
+    shape = (len(file.archs), len(file.proxies), len(file.seeds))
+    if file.values.shape != shape or file.codes.shape != shape or file.values.dtype.kind != "f":
+        raise ValueError(f"values of shape {file.values.shape} where {shape} are named")
+    if file.codes.dtype.kind != "u" or (file.codes.size and int(file.codes.max()) >= len(file.reasons)):
+        raise ValueError("codes that stand for no reason")
+    if file.ms.ndim != 1 or file.ms.dtype.kind != "f" or not isinstance(file.environment, dict):
+        raise ValueError("times or an environment of another kind")
+    about = file.settings.get("proxies", {})
+    if not isinstance(about, dict) or not all(isinstance(each, dict) for each in about.values()):
+        raise ValueError("settings of another kind")
+    return file
 
 
 def journals_in(folder: Path) -> list[Path]:
@@ -150,23 +168,25 @@ class Journal:
 
     def __init__(self, folder: Path, writer: str) -> None:
         self._file = _created(folder, writer)
-        self._rows = csv.writer(self._file)
-        self._rows.writerow(COLUMNS)
+        self._write([COLUMNS])
 
     def write(self, arch: str, records: Iterable[Record]) -> None:
-        self._rows.writerows((arch, r.proxy, r.seed, repr(r.value), r.status, f"{r.ms:.3f}") for r in records)
-        self._file.flush()
+        self._write((arch, r.proxy, r.seed, repr(r.value), r.status, f"{r.ms:.3f}") for r in records)
+
+    def _write(self, rows: Iterable[Iterable[object]]) -> None:
+        text = io.StringIO()
+        csv.writer(text).writerows(rows)
+        self._file.write(text.getvalue())
 
     def close(self) -> None:
         self._file.close()
 
 
-def _created(folder: Path, writer: str) -> io.TextIOWrapper:
+def _created(folder: Path, writer: str) -> Appender:
     """A file that no other process has, also where one on another machine is called alike."""
     for number in itertools.count():
         with suppress(FileExistsError):
-            file = open_file(folder / f"journal-{writer}-{number}.csv", "create")
-            return io.TextIOWrapper(file, newline="", encoding="utf-8")
+            return Appender(folder / f"journal-{writer}-{number}.csv", "create")
     raise AssertionError
 
 

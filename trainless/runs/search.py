@@ -22,6 +22,7 @@ from trainless.core.progress import Bars, clock, on_a_terminal, tell_interrupted
 from trainless.core.settings import changed
 from trainless.core.task import Task
 from trainless.core.text import counted, undamaged
+from trainless.core.types import Json
 from trainless.execution.executor import Job, executor_for
 from trainless.learn.callbacks import loggers
 from trainless.proxies.proxy import Proxy
@@ -57,6 +58,7 @@ from trainless.spaces.protocol import Space
 from trainless.store import StoreError, copy_database, is_away, merge, store_at
 from trainless.store.folder import holds_store
 
+FARTHEST = 100_000  # more proposals are never under way
 AHEAD = 4  # single proposals under way per worker
 
 
@@ -202,7 +204,9 @@ def search(
         if store is None:
             store = stack.enter_context(store_at(own_store(path, execution.spans_machines)))
         measure = stack.enter_context(closing(setup.measure_at(store.url)))
-        loop, costs = setup.loop(measure, store, int(configuration["ahead"]), callbacks.tried)
+        with undamaged(path / CONFIGURATION, "give another folder with --out"):
+            ahead = _ahead(configuration)
+        loop, costs = setup.loop(measure, store, ahead, callbacks.tried)
         with undamaged(path / TRAJECTORY, "give another folder with --out"):
             replay(loop, read(path / TRAJECTORY, mend=True))
 
@@ -310,16 +314,25 @@ def _final(loop: Loop, executor: Scorer) -> list[Proposal]:
     return [proposal]
 
 
+def _ahead(configuration: Json) -> int:
+    """How many proposals are under way in a run; raises ValueError where that cannot be."""
+    ahead = configuration["ahead"]
+    if type(ahead) is not int or not 1 <= ahead <= FARTHEST:
+        raise ValueError("ahead is no number of proposals")
+    return ahead
+
+
 def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     """The setup of a child and its ``ahead``; into a new folder the parent's steps and scores are copied."""
     asked, source = setup.settings, without_links(setup.settings.fork)
     configuration = read_configuration(source)
     if source.resolve() == path.resolve():
         raise InputError(f"{path} is the run to fork itself: give another folder with --out")
-    child, ahead = setup.child_of(configuration), int(configuration["ahead"])
+    with undamaged(source / CONFIGURATION, "give another run to fork"):
+        child, ahead = setup.child_of(configuration), _ahead(configuration)
     if is_there(path / CONFIGURATION):
         return child, ahead
-    for name, value in {**child.described(), "seed": configuration["seed"]}.items():
+    for name, value in {**child.described(), "seed": configuration.get("seed")}.items():
         if name in configuration and configuration[name] != value:
             raise InputError(
                 f"{source} is a run with {name}={configuration[name]!r}, and {name}={value!r} was asked for: a fork"
@@ -340,5 +353,7 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
             with store_at(source / SHARED_STORE) as parents:
                 merge(parents, store)
         loop, _ = child.loop(measure, store, ahead)
-        write_atomic(path / TRAJECTORY, fork(loop, lines, asked.step, asked.seed))
+        with undamaged(source / TRAJECTORY, "give another run to fork"):
+            text = fork(loop, lines, asked.step, asked.seed)
+        write_atomic(path / TRAJECTORY, text)
     return child, ahead

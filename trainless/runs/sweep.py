@@ -27,7 +27,7 @@ import torch
 
 from trainless.core.arch import Arch
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.files import strict, write_atomic
+from trainless.core.files import parsed, strict, write_atomic
 from trainless.core.opening import is_there, read_text, without_links
 from trainless.core.processes import one_interrupt
 from trainless.core.settings import parse_settings
@@ -255,7 +255,8 @@ def _described(folder: Path, identity: Json, proxies: Sequence[Proxy]) -> Json:
             raise InputError(
                 f"{folder} holds a sweep with {name} {held.get(name)!r}, but {value!r} was given: choose another folder"
             )
-    versions = dict(held.get("versions", {}))
+    with undamaged(path, "delete it, or choose another folder"):
+        versions = dict(held.get("versions", {}))
     for proxy in proxies:
         if versions.setdefault(proxy.name, proxy.version) != proxy.version:
             raise InputError(
@@ -274,7 +275,7 @@ def _sessions(folder: Path) -> list[Json]:
 
 def _read(path: Path, kind: type[Any]) -> Any:
     with undamaged(path, "delete it, or choose another folder"):
-        found = json.loads(read_text(path))
+        found = parsed(read_text(path))
         if not isinstance(found, kind):
             raise TypeError(f"expected a {kind.__name__}")
         return found

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainless.core.errors import InputError
 from trainless.core.files import numbers, unnumbers
-from trainless.core.opening import GROWTH, is_there, open_file, read_bytes, whole_lines
+from trainless.core.opening import GROWTH, Appender, is_there, open_file, read_bytes, whole_lines
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.runs.loop import Loop, Step, plain, proposal_of
@@ -37,18 +38,22 @@ class Line:
 
 
 class Writer:
-    """Appends steps; every line is sent, then with the operating system, before the next candidate is started."""
+    """Appends steps; every line is sent, then with the operating system, before the next candidate is started.
+
+    On the disk it is within a second: a step that a loss of power takes is asked for again, and answered by the store.
+    """
 
     def __init__(self, path: Path, loop: Loop, send: Callable[[str], None] = lambda text: None) -> None:
         self._loop, self._send = loop, send
         self._since = self._size = 0
-        self._file = open_file(path, "append")
+        self._file = Appender(path)
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._file.close()
+        with self._explained():
+            self._file.close()
 
     def write(self, step: Step) -> None:
         text = json.dumps(step_json(step), allow_nan=False) + "\n"
@@ -58,9 +63,13 @@ class Writer:
             self._since, self._size = 0, len(state)
             text += state
         self._send(text)
+        with self._explained():
+            self._file.write(text)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
-            self._file.write(text.encode())
-            self._file.flush()
+            yield
         except OSError as error:
             raise InputError(
                 f"the trajectory cannot be written ({error.strerror}): free some space; the same command goes on"

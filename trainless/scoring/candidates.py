@@ -93,7 +93,9 @@ def _streamed(source: Iterator[object], adapter: Adapter | None) -> Iterator[Sub
             each = next(source)
         except StopIteration:
             return
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             yield Unread(f"item {number}", f"the generator raised {one_line(error)}: nothing after it is scored")
             return
         try:

@@ -42,9 +42,9 @@ def outline(space: Space, arch: Arch, task: Task) -> nn.Module:
     try:
         with seeded(0), torch.device("meta"):
             return space.build(arch, task).eval()
-    except TrainlessError:
+    except (TrainlessError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         raise InputError(
             f"{space.name}: {space.format(arch)} cannot be made in outline ({one_line(error)}): mend its build, or"
             " leave out the limits"

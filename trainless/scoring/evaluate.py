@@ -401,7 +401,9 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
             value, ms = timed(lambda: proxy(p.at(weights=setting.weights, x=setting.inputs), **options), p.x.device)
     except (Unscorable, TrainlessError) as error:
         tally.status = message(error)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's proxy may raise whatever it likes
         tally.lasting = not _of_the_machine(error)
         tally.status = _said(error) if tally.lasting else f"{MACHINE}{one_line(error)}"
     else:
@@ -421,11 +423,11 @@ _REASONS = {
 """What autograd says of networks that cannot be differentiated, and what that means."""
 
 
-def _said(error: Exception) -> str:
-    return next((reason for words, reason in _REASONS.items() if words in str(error)), one_line(error))
+def _said(error: BaseException) -> str:
+    return next((reason for words, reason in _REASONS.items() if words in message(error)), one_line(error))
 
 
-def _of_the_machine(error: Exception) -> bool:
+def _of_the_machine(error: BaseException) -> bool:
     """Whether another machine, or this one at another time, may give the score."""
-    said = isinstance(error, RuntimeError) and any(words in str(error) for words in MACHINE_WORDS)
+    said = isinstance(error, RuntimeError) and any(words in message(error) for words in MACHINE_WORDS)
     return said or isinstance(error, MACHINE_ERRORS)

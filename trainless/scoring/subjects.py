@@ -18,7 +18,7 @@ from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.seeds import seeded
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.core.text import one_line
+from trainless.core.text import message, one_line
 from trainless.probe.layers import removed_after
 from trainless.probe.norms import normalised
 from trainless.probe.points import in_precision_of
@@ -259,9 +259,9 @@ class Made:
         try:
             with seeded(seed):
                 net = self._called(data)
-        except TrainlessError:
+        except (TrainlessError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise InputError(
                 f"{self.name} raised {one_line(error)}: expected a function without arguments that makes an nn.Module"
             ) from error
@@ -382,12 +382,12 @@ def trial(net: nn.Module, x: Tensor, name: str) -> Tensor:
             hook = net.register_forward_hook(lambda module, inputs, output: require_tensor(output, name))
             with removed_after([hook]):
                 outputs = run(net, weights, x)
-    except TrainlessError:
+    except (TrainlessError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         shape = ", ".join(map(str, x.shape[1:]))
         remedy = "give the inputs that it takes, by batch=, task= or inputs= (--task or --input)"
-        if any(word in str(error) for word in SEVERAL):
+        if any(word in message(error) for word in SEVERAL):
             remedy = (
                 "networks of several inputs (sequences to sequences, pairs) are not scored; wrap it in a module that"
                 " makes the others from one"

@@ -19,6 +19,7 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.parameters import read
 from trainless.core.task import Task
+from trainless.core.text import one_line
 from trainless.core.user_files import PREFIX, digest, load_file, load_module, module_name
 from trainless.spaces.moves import has_options
 from trainless.spaces.protocol import ShownSpace, Space, format_pairs, parse_pairs, require_arch
@@ -123,8 +124,10 @@ def _settle(net: nn.Module, task: Task, name: str) -> None:
             x = task.batch(2, seed=0)[0]
         with torch.no_grad():
             net.eval()(x.to(device))
-    except Exception as error:
-        raise InputError(f"{name}: the network cannot run on {task.name}: {type(error).__name__}: {error}") from error
+    except (TrainlessError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise InputError(f"{name}: the network cannot run on {task.name}: {one_line(error)}") from error
     net.train(training)
 
 
@@ -242,7 +245,7 @@ def _run(call: Callable[[], Any], what: str) -> Any:
     """Run user code; whatever it raises is the user's to see, in one line."""
     try:
         return call()
-    except TrainlessError:
+    except (TrainlessError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{what} could not be run: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise InputError(f"{what} could not be run: {one_line(error)}") from error

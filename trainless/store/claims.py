@@ -159,7 +159,7 @@ class ClaimTable(Claims):
         dead = sorted(name for name in void if gone(name))
         if not free:
             return set()
-        won = self._database.write(lambda cursor: self._tried(cursor, free, dead))
+        won = self._database.write(lambda cursor: self._tried(cursor, free, dead), lasting=False)
         if won and self._renewing.ident is None:
             self._renewing.start()
         self._held |= won
@@ -187,7 +187,7 @@ class ClaimTable(Claims):
         ours = self._held.intersection(places)
         if ours:
             try:
-                self._database.write(lambda cursor: self.end(cursor, ours))
+                self._database.write(lambda cursor: self.end(cursor, ours), lasting=False)
             except TrainlessError as error:
                 log.debug("claims were not given back: %s", error)
             self.ended(ours)

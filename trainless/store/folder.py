@@ -149,7 +149,7 @@ class FolderDatabase(Database):
             self._bring_up_to_date()
             return work(self._cursor)
 
-    def write(self, work: Callable[[Cursor], T]) -> T:
+    def write(self, work: Callable[[Cursor], T], *, lasting: bool = True) -> T:
         with self._turn, explained(self.shown):
             while True:
                 self._bring_up_to_date()

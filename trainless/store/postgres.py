@@ -111,7 +111,7 @@ class PostgresDatabase(Database):
     def read(self, work: Callable[[Cursor], T]) -> T:
         return self._repeatedly(work, nullcontext())
 
-    def write(self, work: Callable[[Cursor], T]) -> T:
+    def write(self, work: Callable[[Cursor], T], *, lasting: bool = True) -> T:
         return self._repeatedly(work)
 
     def compact(self) -> None:
@@ -226,19 +226,32 @@ def answers(url: str) -> bool:
         return False
 
 
+_PLAIN = r"(?:[^\s/?#@%:]|%[0-9A-Fa-f]{2})"  # signs that cannot be taken for a URL's own, and escaped ones
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[\w.~%-]*)(?::\d*)?"
+_URL = re.compile(
+    rf"(?P<scheme>postgres(?:ql)?)://(?:(?P<user>{_PLAIN}*)(?::(?P<password>(?:{_PLAIN}|:)*))?@)?"
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)(?P<path>/{_PLAIN}*)?(?:\?(?P<query>(?:{_PLAIN}|[/:?])*))?"
+)
+
+
 def masked(url: str) -> str:
     """A URL without its password and its parameters, for messages.
 
+    What is no URL is refused here, before any library quotes it: nobody can tell which part of it is the password.
+
     Example:
-        >>> masked("postgresql://me:secret@host:5432/scores?password=x"), masked("postgresql://me:sec?ret@host/scores")
-        ('postgresql://me@host:5432/scores', 'postgresql://me')
+        >>> masked("postgresql://me:secret@host:5432/scores?password=x")
+        'postgresql://me@host:5432/scores'
     """
-    scheme, _, rest = url.partition("://")
-    before, *after = re.split("[?#]", rest, maxsplit=1)
-    user, at, place = before.rpartition("@")
-    if not at and "@" in "".join(after):  # a password that was not written as a URL's: its beginning stands before
-        place = place.partition(":")[0]
-    return f"{scheme}://{user.partition(':')[0]}{at}{place}"
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise InputError(
+            "the address of a store is not written as a URL (it is not shown, for it may hold a password); expected"
+            " postgresql://user:password@host:port/database, signs such as / ? # @ % in the password as %2F %3F %23"
+            " %40 %25"
+        )
+    user = "" if found["user"] is None else f"{found['user']}@"
+    return f"{found['scheme']}://{user}{found['hosts']}{found['path'] or ''}"
 
 
 def _worded(sql: str) -> str:

@@ -41,8 +41,11 @@ class Database(Protocol):
     def read(self, work: Callable[[Cursor], T]) -> T:
         """Look something up; done again from the beginning where the connection was lost."""
 
-    def write(self, work: Callable[[Cursor], T]) -> T:
-        """Change something, all or nothing; done again from the beginning where the connection was lost."""
+    def write(self, work: Callable[[Cursor], T], *, lasting: bool = True) -> T:
+        """Change something, all or nothing; done again from the beginning where the connection was lost.
+
+        What is ``lasting`` survives a loss of power once this returns.
+        """
 
     def rows(self, sql: str, *parameters: Any) -> Rows:
         return self.read(lambda cursor: cursor.run(sql, parameters))

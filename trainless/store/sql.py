@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -126,7 +126,7 @@ class SqlStore(Store):
         """Every score, a page of them in memory at a time."""
         for place, each in self._chosen(selection):
             for arch, *result, kept in self._column(place, selection):
-                key = Key(each.space, arch, *each[1:])
+                key = Key(each.space, str(arch), *each[1:])
                 yield Row(key, self._result(result), self._result((kept, "", None, None, "")).value)
 
     def _column(self, place: int, selection: Selection) -> Iterator[tuple[Any, ...]]:
@@ -158,8 +158,13 @@ class SqlStore(Store):
                 raise StoreError(f"{self.shown} holds {rows} in the place of {tuple(context)}: give another store")
 
     def _chosen(self, selection: Selection) -> list[tuple[int, Context]]:
-        contexts = [(place, Context(*parts)) for place, *parts in self._database.rows(_CONTEXTS)]
+        contexts = [self._context(row) for row in self._database.rows(_CONTEXTS)]
         return [(place, context) for place, context in contexts if selection.covers(context)]
+
+    def _context(self, row: Sequence[Any]) -> tuple[int, Context]:
+        if [type(part) for part in row] != [int, str, str, int, str, str, int]:
+            raise StoreError(f"{self.shown} is damaged (no scores are of {row!r:.80}): give another store")
+        return row[0], Context(*row[1:])
 
     def _result(self, row: Iterable[Any]) -> Result:
         value, status, ms, fbe, notes = row

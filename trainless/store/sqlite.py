@@ -78,6 +78,7 @@ class SqliteDatabase(Database):
         self.path = path if str(path) == MEMORY else Path(path).expanduser()
         self.url = self.shown = str(self.path)
         self._turn = threading.RLock()
+        self._lasting = True  # whether commits are on the disk when they return
         with self._explained():
             if isinstance(self.path, Path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +92,10 @@ class SqliteDatabase(Database):
             raise
 
     def read(self, work: Callable[[Cursor], T]) -> T:
-        return self._patiently(lambda: self._within("BEGIN", work))
+        return self._patiently(lambda: self._within("BEGIN", work, self._lasting))
 
-    def write(self, work: Callable[[Cursor], T]) -> T:
-        return self._patiently(lambda: self._within("BEGIN IMMEDIATE", work))
+    def write(self, work: Callable[[Cursor], T], *, lasting: bool = True) -> T:
+        return self._patiently(lambda: self._within("BEGIN IMMEDIATE", work, lasting))
 
     def compact(self) -> None:
         self._patiently(lambda: self._connection.execute("VACUUM"))
@@ -103,7 +104,10 @@ class SqliteDatabase(Database):
         with self._turn:
             self._connection.close()
 
-    def _within(self, begin: str, work: Callable[[Cursor], T]) -> T:
+    def _within(self, begin: str, work: Callable[[Cursor], T], lasting: bool = True) -> T:
+        if lasting != self._lasting:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
+            self._lasting = lasting
         self._connection.execute(begin)
         try:
             answer = work(SqliteCursor(self._connection))
@@ -136,12 +140,12 @@ class SqliteDatabase(Database):
     def _prepare(self) -> None:
         """Make, recognise or bring up to date; several processes may come here at once."""
         with self._explained():
+            self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.create_function("now_seconds", 0, time.time)
             self._connection.execute("PRAGMA trusted_schema = OFF")
         self.write(self._migrated)
         with self._explained():
             self._write_ahead()
-            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _migrated(self, cursor: Cursor) -> None:
         application, version = (cursor.run(f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version"))

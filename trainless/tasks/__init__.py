@@ -146,13 +146,14 @@ def _from_path(source: str | os.PathLike[str], options: dict[str, Any]) -> Task:
         path = path.resolve()
     if not os.access(path, os.R_OK):
         raise InputError(f"{path} cannot be read: change its permissions")
+    from trainless.tasks.weigh import readable, require_plain
+
     loader = _folder_loader(path) if path.is_dir() else _file_loader(path)
     if not path.is_dir():
-        from trainless.tasks.weigh import require_plain
-
         require_plain(path)
     try:
-        return _loaded(loader, path.name, (path,), options)
+        with readable(path, "data"):
+            return _loaded(loader, path.name, (path,), options)
     except InputError as error:
         if path.name in str(error):
             raise

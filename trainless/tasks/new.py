@@ -16,7 +16,7 @@ from trainless.core.types import Array, Index
 from trainless.tasks.assemble import require_finite
 from trainless.tasks.reading import ChannelLayout, channels_first
 from trainless.tasks.recordings import Windowing, cut_all, pieces_of
-from trainless.tasks.weigh import require_plain
+from trainless.tasks.weigh import readable, require_plain
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -63,7 +63,8 @@ def read_new(path: Path, task: Task) -> NewInputs:
             f"{path.name} holds {WORDS[kind]}, but the run was made from {WORDS[source.kind]}: give those, such as"
             f" {source.example}, or the inputs as an array in an .npz"
         )
-    found = READERS[kind](path, source, task.input_shape)
+    with readable(path, "new cases"):
+        found = READERS[kind](path, source, task.input_shape)
     require_finite(found.x, "new")
     return found
 

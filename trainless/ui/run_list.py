@@ -96,12 +96,19 @@ def _walk(folder: Path, place: str, depth: int, found: Listed) -> None:
         return
     if is_run(files):
         found.runs[place or "."] = folder
-    folders = [entry for entry in here if not entry.name.startswith(".") and entry.is_dir()]
+    folders = [entry for entry in here if not entry.name.startswith(".") and _is_folder(entry)]
     below = {entry.name: f"{place}/{entry.name}" if place else entry.name for entry in folders}
     found.links.extend(below[entry.name] for entry in folders[: MOST - len(found.links)] if entry.is_symlink())
     for entry in folders if depth < DEEPEST else ():
         if not entry.is_symlink():
             _walk(folder / entry.name, below[entry.name], depth + 1, found)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 class FolderRuns(RunList):

@@ -21,7 +21,7 @@ from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import strict
 from trainless.core.seeds import one_thread
 from trainless.core.task import Part
-from trainless.core.text import printable
+from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.learn.drift import drift_warning
 from trainless.learn.explain import explain
@@ -70,7 +70,7 @@ class Answering:
             path = Path(folder) / safe_name(name)
             path.write_bytes(content)
             new = read_new(path, self.predictor.task)
-            with self._lock, one_thread():
+            with self._lock, one_thread(), undamaged("the ensemble", "design it again"):
                 said = self.predictor.predict(new.x, self._device, new.records)
                 found = answers_of(self.predictor, said, new.names)
                 if why:
