@@ -315,10 +315,10 @@ def _final(loop: Loop, executor: Scorer) -> list[Proposal]:
 
 
 def _ahead(configuration: Json) -> int:
-    """How many proposals are under way in a run; raises ValueError where that cannot be."""
+    """How many proposals are under way in a run."""
     ahead = configuration["ahead"]
     if type(ahead) is not int or not 1 <= ahead <= FARTHEST:
-        raise ValueError("ahead is no number of proposals")
+        raise InputError(f"ahead={ahead!r:.40} was given; expected 1 to {FARTHEST:,}")
     return ahead
 
 
