@@ -6,18 +6,28 @@ import contextlib
 import importlib.util
 import math
 import multiprocessing
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.commands import Command
 from tests.execution.faulty import gone
 from tests.execution.hostile import Hostile
+from tests.execution.machines import Machine, add, machines, missing
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.execution.executor import Execution, Job
 
+PACKAGE = Path(__file__).parents[2] / "trainless"
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -106,3 +116,117 @@ def keeps_the_contract(folder: Path) -> None:
 @pytest.mark.slow
 def test_it_keeps_the_contract_of_executors(tmp_path: Path) -> None:
     alone(keeps_the_contract, tmp_path)
+
+
+SPACE = """
+from dataclasses import dataclass
+from torch import nn
+from trainless.core.arch import Decision
+
+
+@dataclass(frozen=True)
+class Mine:
+    "Fully connected networks."
+
+    name: str = "mine"
+    decisions = (Decision("depth", ("1", "2", "3", "4")), Decision("width", ("4", "8", "12", "16", "20", "24")))
+
+    def check(self, task): pass
+
+    def valid(self, arch): return True
+
+    def canonical(self, arch): return arch
+
+    def build(self, arch, task):
+        width = 4 * arch[1] + 4
+        hidden = [nn.Linear(width, width) for _ in range(arch[0] + 1)]
+        return nn.Sequential(nn.Flatten(), nn.Linear(12, width), *hidden, nn.Linear(width, task.target.outputs))
+
+    def parse(self, text): return tuple(map(int, text.split("-")))
+
+    def format(self, arch): return "-".join(map(str, arch))
+"""
+PROXY = """
+import os, time
+import trainless as tl
+
+
+@tl.proxy(higher_is_better=True, paper="none")
+def mean(p):
+    "The mean of all weights; which network it was computed in is written down."
+    log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(log, (os.readlink("/proc/self/ns/net") + "\\n").encode())
+    os.close(log)
+    time.sleep({pause})
+    return float(sum(each.double().sum() for each in p.weights.values()))
+"""
+SEARCH = (
+    "search noise:3x2x2:4 --space mine/space.py:Mine --searcher random --proxies mine/proxy.py:mean"
+    " --evaluations 24 --ahead 8 --batch 4 --seed 5"
+)
+
+
+@pytest.mark.slow
+def test_three_machines_of_which_one_is_lost_and_another_joins_late(tmp_path: Path) -> None:
+    """The user's files and our own package are hidden from all machines but the first: they have to be sent."""
+    if why := missing():
+        pytest.skip(why)
+    mine, log, home = tmp_path / "mine", tmp_path / "log", tmp_path / "home"
+    for folder in (mine, home):
+        folder.mkdir()
+    (mine / "space.py").write_text(SPACE)
+    (mine / "proxy.py").write_text(PROXY.format(log=str(log), pause=0.0))
+    alone = Command([*SEARCH.split(), "--out", "alone", "--store", "none"], tmp_path)
+    assert alone.wait() == 0, alone.err
+    log.unlink()
+    (mine / "proxy.py").write_text(PROXY.format(log=str(log), pause=0.4))
+    checks = {"initial_delay_ms": "500", "period_ms": "500", "timeout_ms": "1000", "failure_threshold": "3"}
+    settings = {
+        **{f"RAY_health_check_{name}": value for name, value in checks.items()},
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+        "HOME": str(home),
+    }
+    options: dict[str, Any] = {"env": {**os.environ, **settings}, "cwd": tmp_path}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+    programs = Path(sys.executable).parent
+    with machines(3) as there, tempfile.TemporaryDirectory(prefix="ray-") as short:  # sockets have short names
+        head, address = there[0], f"{there[0].address}:6379"
+
+        def start(machine: Machine, *words: str, hidden: tuple[Path, ...] = ()) -> subprocess.Popen[str]:
+            own = f"--node-ip-address={machine.address}"
+            command = ("start", *words, own, "--num-cpus=1", "--disable-usage-stats", "--object-store-memory=80000000")
+            return machine.start(programs / "ray", *command, hidden=hidden, **quiet)
+
+        first = start(head, "--head", "--port=6379", "--include-dashboard=false", f"--temp-dir={short}")
+        assert first.wait(90) == 0
+        elsewhere = (mine, PACKAGE)
+        others = [start(machine, f"--address={address}", hidden=elsewhere) for machine in there[1:]]
+        assert [other.wait(90) for other in others] == [0, 0]
+        command = [programs / "trainless", *SEARCH.split(), "--out", "there", "--executor", "ray", "--workers", "3"]
+        with (tmp_path / "said").open("w") as said:
+            search = head.start(*command, "--address", address, stdout=said, stderr=said, **options)
+        try:
+            wait(log, lambda used: len(used) == 3, search)
+            there[2].unplug()
+            late = add(there, 4)
+            assert start(late, f"--address={address}", hidden=elsewhere).wait(90) == 0
+            assert search.wait(120) == 0, (tmp_path / "said").read_text()
+        finally:
+            search.kill()
+            search.wait()
+        assert set(log.read_text().split()) == {machine.network() for machine in there}
+    boards = [(tmp_path / name / "leaderboard.csv").read_bytes() for name in ("alone", "there")]
+    assert boards[0] == boards[1]
+    assert boards[0].count(b"\n") > 12  # the search draws some twice
+
+
+def wait(log: Path, enough: Callable[[set[str]], bool], search: subprocess.Popen[str], seconds: float = 120.0) -> None:
+    """Until the networks in which something was computed are enough."""
+    until = time.monotonic() + seconds
+    while not (log.exists() and enough(set(log.read_text().split()))):
+        assert time.monotonic() < until
+        assert search.poll() is None
+        time.sleep(0.05)
