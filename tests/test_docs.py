@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import trainless.proxies
-from benchmarks import render_clinical
+from benchmarks import render_clinical, render_cluster
 from benchmarks.render_proxies import PAGE, cited, page, papers, read_results, shipped
 from trainless.proxies import Paper, registry
 
@@ -50,6 +50,10 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_page_of_the_clinical_study_is_up_to_date() -> None:
     assert render_clinical.PAGE.read_text() == render_clinical.rendered(), "run: python -m benchmarks.render_clinical"
+
+
+def test_the_page_about_clusters_is_up_to_date() -> None:
+    assert render_cluster.PAGE.read_text() == render_cluster.rendered(), "run: python -m benchmarks.render_cluster"
 
 
 @pytest.mark.parametrize("name", DEFINED)

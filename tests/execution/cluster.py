@@ -109,6 +109,12 @@ def nodes(parent: Path) -> dict[str, int]:
     return found
 
 
+def busy(parent: Path) -> dict[str, int]:
+    """The same of the nodes that have taken jobs."""
+    taken = {path.name.rpartition(".")[2].rpartition("-")[0] for path in parent.glob("queue-*/taken/*")}
+    return {name: pid for name, pid in nodes(parent).items() if name in taken}
+
+
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -139,7 +145,7 @@ def disturb(
     for after, fault in faults:
         while True:
             assert time.monotonic() < until, f"nobody is there to be hit after {done()} jobs"
-            there = {name: pid for name, pid in nodes(parent).items() if name != last} or nodes(parent)
+            there = {name: pid for name, pid in busy(parent).items() if name != last} or busy(parent)
             if done() >= after and there:
                 last = sorted(there)[0]
                 with suppress(OSError):  # it has just ended by itself: another is hit

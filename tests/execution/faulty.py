@@ -27,7 +27,11 @@ EVALUATIONS = 20
 SPACE = NasBench201(2, 1)
 if "pytest" not in sys.modules:
     SPACE.canonical((0,) * 6)  # in the fork server, so that processes forked from it need not find the twins again
-SEARCHERS: dict[str, dict[str, Any]] = {"evolution": {"population": 6, "tournament": 3}, "nsga2": {"population": 6}}
+SEARCHERS: dict[str, dict[str, Any]] = {
+    "random": {},
+    "evolution": {"population": 6, "tournament": 3},
+    "nsga2": {"population": 6},
+}
 PROXY = """
 import ctypes, os, time
 import torch
@@ -77,11 +81,11 @@ class Place:
             rows = list(csv.DictReader(file))
         return rows if status else [{name: row[name] for name in row if name != "status"} for row in rows]
 
-    def require_whole(self) -> None:
+    def require_whole(self, evaluations: int = EVALUATIONS) -> None:
         """Every step is there once, and all together are the budget."""
         steps = [line.step for line in read(self.run / "trajectory.jsonl") if line.step]
         assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
-        assert sum(len(step["candidates"]) for step in steps) == EVALUATIONS
+        assert sum(len(step["candidates"]) for step in steps) == evaluations
 
 
 def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
@@ -95,10 +99,11 @@ def coordinate(place: Place, searcher: str, options: Mapping[str, Any]) -> None:
             SPACE,
             searcher,
             proxies=select(f"{place.proxy}:faulty"),
-            evaluations=EVALUATIONS,
             seed=3,
             out=place.run,
-            settings=SearchSettings(searcher_args=SEARCHERS[searcher], batch=4, ahead=4, **options),
+            settings=SearchSettings(
+                **{"evaluations": EVALUATIONS, "searcher_args": SEARCHERS[searcher], "batch": 4, "ahead": 4, **options}
+            ),
         )
     except KeyboardInterrupt:
         sys.exit(130)

@@ -36,6 +36,15 @@ def test_a_folder_that_others_may_use_is_refused(queue: Queue, tmp_path: Path) -
             Queue(queue.folder)
 
 
+def test_a_place_where_others_may_exchange_folders_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(InputError, match="lets others put their folders in the place of yours"):
+        Queue.made(tmp_path / "open")
+    (tmp_path / "open").chmod(0o1777)  # as /tmp
+    assert Queue.made(tmp_path / "open").nodes() == {}
+
+
 def test_nobody_elses_file_is_unpickled(queue: Queue, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.write_bytes(pickle.dumps("harm"))

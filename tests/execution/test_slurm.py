@@ -18,7 +18,9 @@ from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.execution import slurm
-from trainless.execution.executor import Execution, Job
+from trainless.execution.executor import Execution, Job, pool_for
+from trainless.execution.node import Node
+from trainless.execution.queue import Name, Queue
 from trainless.execution.slurm import Slurm
 from trainless.execution.slurm_options import SlurmOptions, slurm_options
 from trainless.proxies.proxy import registry
@@ -135,6 +137,31 @@ def test_an_answer_that_comes_too_late_is_refused(
     finally:
         queue.forget("other")
         executor.close(now=True)
+
+
+@pytest.mark.slow
+def test_nodes_that_cannot_start_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainless.execution.queue.Queue.offer", lambda queue, work: "0" * 64)
+    executor = Slurm(Sum(), Execution("slurm", 1, address=local(tmp_path)))
+    try:
+        executor.submit(Job(Proposal((0, 1))))
+        with pytest.raises(InputError, match=r"nodes cannot start \(.*work.*\); use --executor local to see why"):
+            executor.next()
+    finally:
+        executor.close(now=True)
+
+
+def test_a_node_that_was_forgotten_comes_back(tmp_path: Path) -> None:
+    queue = Queue.made(tmp_path)
+    queue.put(Name(1, 1), "job")
+    with queue.beating("one-1"):
+        queue.forget("one-1")
+        node = Node(queue, "one-1", pool_for(Sum(), Execution()), 60.0, lambda: False)
+        try:
+            assert node._take()
+            assert list(queue.nodes()) == ["one-1"]
+        finally:
+            node._pool.close(now=True)
 
 
 @pytest.fixture

@@ -9,11 +9,15 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.store.writers import own
 from trainless.core.errors import InputError
@@ -21,7 +25,7 @@ from trainless.store import Key, Result, Selection, claim_files, is_folder, stor
 from trainless.store import claims as store_claims
 from trainless.store import folder as store_folder
 from trainless.store.folder import FolderStore
-from trainless.store.journal import Journal, entries
+from trainless.store.journal import Journal, entries, line_of
 
 KEY = Key("nb201", "0,1", "snip", 1, "own", "cafe", 0)
 GOOD = Result(2.5, "ok", 10.0, 1.25)
@@ -179,7 +183,10 @@ def test_what_is_removed_stays_removed_for_all(tmp_path: Path) -> None:
     with FolderStore(tmp_path / "shared") as last:
         assert archs(last) == []
         assert last.runs.all()[0].ending == "well"
-    assert sorted(path.name for path in (tmp_path / "shared" / "journals").glob("base-*")) == ["base-000002"]
+    assert sorted(path.name for path in (tmp_path / "shared" / "journals").glob("base-*")) == [
+        "base-000001",
+        "base-000002",
+    ]
 
 
 def test_only_one_makes_the_next_base(tmp_path: Path) -> None:
@@ -207,7 +214,7 @@ def test_journals_of_the_past_become_one_base(tmp_path: Path, monkeypatch: pytes
             with FolderStore(tmp_path / "shared") as store:
                 store.keep([(key(f"{number:02d}"), result(number))])
             assert archs(watching) == [f"{each:02d}" for each in range(number + 1)]
-    assert len(journals(tmp_path / "shared")) <= 4
+    assert len(journals(tmp_path / "shared")) <= 9
     with FolderStore(tmp_path / "shared") as store:
         assert [row.result.value for row in store.rows()] == [float(number) for number in range(12)]
 
@@ -341,6 +348,57 @@ def test_whatever_a_killed_writer_has_said_to_be_kept_is_there_once(tmp_path: Pa
         assert [found[own(number, each)] for each in kept] == [Result(float(n), "ok", 1.0, float(number)) for n in kept]
     theirs = {int(each.arch): kept.value for each, kept in found.items() if each.space == "shared"}
     assert theirs == {number: 3.0 * number for number in range(len(theirs))}
+
+
+NUMBER = st.integers(-(2**80), 2**80) | st.floats() | st.none() | st.booleans()
+VALUE = st.recursive(
+    NUMBER | st.text(max_size=4) | st.sampled_from(["results", "runs", "steps", "files", "touched", "removed", ".."]),
+    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.sampled_from(["file", "float", "a"]), inner),
+    max_leaves=20,
+)
+ENTRY = st.dictionaries(st.sampled_from(["at", "rows", "schema", "owner", "ended", "whole"]), VALUE)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(ENTRY, min_size=1, max_size=3), st.sampled_from(["0" * 24, "base-000007"]))
+def test_whatever_a_journal_says_is_understood_or_refused_in_one_line(
+    tmp_path: Path, said: list[dict[str, object]], name: str
+) -> None:
+    """Lines with right checksums, by somebody who may write into the folder."""
+    with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+        FolderStore(folder).close()
+        text = b""
+        for entry in said:
+            with suppress(ValueError):  # what is no JSON
+                text += line_of(entry)
+        Path(folder, "journals", name).write_bytes(text)
+        with suppress(InputError), FolderStore(folder) as store:
+            list(store.rows())
+            store.runs.all()
+            store.runs.file("mine", "a")
+            store.keep([(KEY, GOOD)])
+
+
+@pytest.mark.parametrize(
+    "ticket",
+    [
+        b"",
+        b"[]",
+        b'{"owner": "x 1 0", "lease": 60, "ticket": "../../../secret"}',
+        b'{"owner": "x 1 0", "lease": NaN, "ticket": "ticket-000000000000000000000000"}',
+    ],
+)
+def test_a_claim_that_lies_deletes_nothing_elsewhere_and_ends(tmp_path: Path, ticket: bytes) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    with FolderStore(tmp_path / "s" / "shared") as store:
+        assert store.claim([KEY]) == {KEY}
+        (claim,) = (tmp_path / "s" / "shared" / "claims").glob("claim-*")
+        claim.unlink()
+        claim.write_bytes(ticket)
+        os.utime(claim, (time.time() - 1000, time.time() - 1000))
+        assert store.claim([KEY]) == {KEY}
+    assert secret.exists()
 
 
 def test_the_mark_is_plain_json(tmp_path: Path) -> None:

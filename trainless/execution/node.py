@@ -78,6 +78,7 @@ class Node:
             self._queue.give_back(name)
 
     def _take(self) -> bool:
+        self._queue.arrive(self._name)
         found = self._queue.take(self._name)
         if found is None:
             return False

@@ -74,6 +74,12 @@ class Queue:
         about = folder.lstat()
         if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
             raise InputError(f"{folder} may be used by others, who could run code by it: expected mode 0700")
+        above = folder.parent.stat().st_mode
+        if above & 0o022 and not above & stat.S_ISVTX:
+            raise InputError(
+                f"{folder.parent} lets others put their folders in the place of yours, and so run code: chmod go-w it,"
+                " or give another with folder=PATH"
+            )
         self.folder = folder
 
     @classmethod
@@ -155,10 +161,17 @@ class Queue:
     def nodes(self) -> dict[str, int]:
         """Who is there, with the moment of the last renewal by the file server's clock."""
         found = {}
-        for name in os.listdir(self.folder / NODES):
-            with suppress(FileNotFoundError):
-                found[name] = _renewed(self.folder / NODES / name)
+        with suppress(FileNotFoundError):  # also of the folder, which somebody may have removed
+            for name in os.listdir(self.folder / NODES):
+                with suppress(FileNotFoundError):
+                    found[name] = _renewed(self.folder / NODES / name)
         return found
+
+    def arrive(self, node: str) -> None:
+        """Say who is there, unless that is known: a node that was silent for long was forgotten."""
+        path = self.folder / NODES / node
+        if not path.exists():
+            self._write(path, f"{platform.node()} {os.getpid()}\n".encode())
 
     def forget(self, node: str) -> None:
         (self.folder / NODES / node).unlink(missing_ok=True)
@@ -181,6 +194,10 @@ class Queue:
     def beating(self, node: str = "") -> Iterator[None]:
         """Say again and again that a node lives, or the coordinator."""
         path = self.folder / NODES / node if node else self.folder / _COORDINATOR
+        if node:
+            self.arrive(node)
+        else:
+            self._write(path, b"")
         ended = threading.Event()
 
         def beat() -> None:
@@ -188,7 +205,6 @@ class Queue:
                 with suppress(OSError):
                     os.utime(path)
 
-        self._write(path, f"{platform.node()} {os.getpid()}\n".encode())
         thread = threading.Thread(target=beat, name="beat", daemon=True)
         thread.start()
         try:

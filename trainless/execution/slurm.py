@@ -31,7 +31,7 @@ from trainless.execution.worker import pack
 
 SILENCE_SECONDS = 60.0  # of a node, after which it counts as lost
 ALONE_SECONDS = 120.0  # of a node without a coordinator, after which it ends
-CHECK_SECONDS = 30.0  # between two questions to the scheduler
+FIRST_CHECK, LONGEST_CHECK = 2.0, 30.0  # seconds between two questions to the scheduler
 FAREWELL_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
 GOING = (
@@ -74,7 +74,8 @@ class Slurm(Pool[Slot[P], P, R]):
     def __init__(self, work: Work[P, R], execution: Execution) -> None:
         self._limits = execution  # kept by the nodes
         self._beats: dict[str, tuple[int, float]] = {}
-        self._checked, self._pause, self._failed_starts = 0.0, FIRST_PAUSE, 0
+        self._checked, self._every = time.monotonic(), FIRST_CHECK
+        self._pause, self._failed_starts = FIRST_PAUSE, 0
         self._preempted: Counter[str] = Counter()
         self._quiet = True  # nobody was told that the cluster takes its time
         super().__init__(work, replace(execution, timeout=None, memory=None))
@@ -106,7 +107,8 @@ class Slurm(Pool[Slot[P], P, R]):
         """Take in answers, which jobs were taken, and which nodes are lost; wait a little where nothing is new."""
         news = self._hear()
         self._watch_nodes()
-        if time.monotonic() - self._checked > CHECK_SECONDS:
+        if time.monotonic() - self._checked > self._every:
+            self._every = min(2 * self._every, LONGEST_CHECK)
             self._watch_allocations()
         self._pause = FIRST_PAUSE if news else min(2 * self._pause, LONGEST_PAUSE)
         if not news:
@@ -163,7 +165,7 @@ class Slurm(Pool[Slot[P], P, R]):
                 self._allocations += self._executor.map_array(self._command, range(number))
         except (OSError, submitit.core.utils.FailedSubmissionError, ValueError) as error:
             raise InputError(f"SLURM took no job ({one_line(error)}): check the options in --address") from error
-        self._checked = time.monotonic()
+        self._checked, self._every = time.monotonic(), FIRST_CHECK
 
     def _watch_allocations(self) -> None:
         """Ask again for allocations that have ended for good.

@@ -15,6 +15,7 @@ import json
 import logging
 import math
 import os
+import re
 import secrets
 import threading
 import time
@@ -33,7 +34,9 @@ from trainless.store.schema import Cursor
 log = logging.getLogger("trainless.store")
 _CLAIM, _BURIAL, _TICKET = "claim-", "burial-", "ticket-"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV)
-_LONGEST_TICKET = 10_000
+_NAME = re.compile(f"{_TICKET}[0-9a-f]{{24}}")
+_LONGEST_TICKET = 10_000  # bytes
+LONGEST_LEASE = 86_400.0
 
 
 def clock() -> float:
@@ -186,12 +189,13 @@ class ClaimFiles(Claims):
             text = os.read(handle, _LONGEST_TICKET)
         finally:
             os.close(handle)
-        try:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             found = json.loads(text)
-            return Ticket(str(found["ticket"]), str(found["owner"]), float(found["lease"]), renewed)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            name = f"{_TICKET}{hashlib.blake2b(text, digest_size=12).hexdigest()}"
-            return Ticket(name, "", LEASE_SECONDS, renewed)  # cut off by a loss of power: void after a while
+            ticket = Ticket(str(found["ticket"]), str(found["owner"]), float(found["lease"]), renewed)
+            if _NAME.fullmatch(ticket.name) and 0 < ticket.lease <= LONGEST_LEASE:
+                return ticket
+        name = f"{_TICKET}{hashlib.blake2b(text, digest_size=12).hexdigest()}"
+        return Ticket(name, "", LEASE_SECONDS, renewed)  # cut off by a loss of power: void after a while
 
     def _is_void(self, holder: Ticket) -> bool:
         return claims.gone(holder.owner) or self._is_silent(holder)

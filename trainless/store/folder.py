@@ -153,7 +153,7 @@ class FolderDatabase(Database):
         with self._turn, explained(self.shown):
             while True:
                 self._bring_up_to_date()
-                if self._journal is None and len(self._ended) > MANY_JOURNALS:
+                if self._journal is None and len(self._ended - self._over) > MANY_JOURNALS:
                     self._make_base()
                 answer, done = self._once(work)
                 if done:
@@ -226,6 +226,7 @@ class FolderDatabase(Database):
         self._generation, self._at = 0, 0
         self._read_to: dict[str, int] = {}
         self._ended: set[str] = set()  # journals that will not grow any more, read to their ends
+        self._over: set[str] = set()  # those of them that were in the base already
         self._owners: dict[str, str] = {}
         self._newest: dict[tuple[Any, ...], tuple[int, str]] = {}
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -275,7 +276,8 @@ class FolderDatabase(Database):
                 newest = max(map(_number, bases), default=0)
                 if newest > self._generation:
                     self._load(newest)
-                fresh = list(self._fresh(there, anew))
+                with self._undamaged():
+                    fresh = list(self._fresh(there, anew))
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
@@ -352,6 +354,7 @@ class FolderDatabase(Database):
             if "whole" not in about:
                 raise ValueError(f"{path.name} is cut off")
             self._read_to, self._owners, self._at = dict(about["read_to"]), dict(about["owners"]), int(about["at"])
+            self._ended, self._over = set(about["over"]), set(about["over"])
             self._newest = {tuple(key): (int(at), str(name)) for *key, at, name in about["newest"]}
         self._connection.execute("COMMIT")
         self._generation = number
@@ -360,16 +363,19 @@ class FolderDatabase(Database):
     def _undamaged(self) -> Iterator[None]:
         try:
             yield
+        except InputError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError, sqlite3.Error) as error:
             raise StoreError(f"the store {self.shown} is damaged ({error}): give another one with --store") from error
 
     def _make_base(self) -> bool:
         """Write everything that is in memory as the next base; False where another process was first."""
         folder, number = self.path / JOURNALS, self._generation + 1
+        over = self._ended | {name for name, owner in self._owners.items() if claims.gone(owner)}
         beside, path = folder / f".{secrets.token_hex(12)}", folder / f"{BASE}{number:06d}"
         try:
             with beside.open("xb") as file:
-                for entry in self._all():
+                for entry in self._all(over):
                     file.write(line_of(entry))
                 file.flush()
                 os.fsync(file.fileno())
@@ -380,22 +386,23 @@ class FolderDatabase(Database):
             beside.unlink(missing_ok=True)
         sync_folder(folder)
         self._generation = number
-        gone = {name for name, owner in self._owners.items() if claims.gone(owner)}
-        for name in self._ended | gone:
+        before = [old.name for old in folder.glob(f"{BASE}*") if _number(old.name) < number - 1]
+        for name in (
+            *self._over,
+            *before,
+        ):  # a base later: a listing may miss what is made meanwhile
             (folder / name).unlink(missing_ok=True)
-        for old in folder.glob(f"{BASE}*"):
-            if _number(old.name) < number:
-                old.unlink(missing_ok=True)
-        self._ended.clear()
+        self._ended, self._over = over, set(over)
         return True
 
-    def _all(self) -> Iterator[Json]:
+    def _all(self, over: set[str]) -> Iterator[Json]:
         there = set(os.listdir(self.path / JOURNALS))  # what is not there any more never comes back
         newest = [[*key, *stamp] for key, stamp in self._newest.items()]
         read_to, owners = (
             {name: each for name, each in known.items() if name in there} for known in (self._read_to, self._owners)
         )
-        yield {"schema": SCHEMA, "at": self._at, "read_to": read_to, "owners": owners, "newest": newest}
+        about = {"read_to": read_to, "owners": owners, "newest": newest, "over": sorted(over & there)}
+        yield {"schema": SCHEMA, "at": self._at, **about}
         for table, columns in self._columns.items():
             found = self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - names of ours
             while page := found.fetchmany(GROUP):

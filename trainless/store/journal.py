@@ -50,7 +50,10 @@ def entry_of(line: bytes) -> Json | None:
     text = line[_DIGITS + 1 :]
     if line[: _DIGITS + 1] != _digest(text) + b" ":
         return None
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
     return found if isinstance(found, dict) else None
 
 
