@@ -52,12 +52,16 @@ class Scene:
         self.place, self.options, self.name = place, options, name
         self.process: BaseProcess = begin(place, **options)
         self.last = 0
+        self.hit: set[int] = set()
         self.faults: list[dict[str, Any]] = []
 
-    def workers(self) -> list[int]:
-        """Processes that have computed something, the last one to do so last, and that live."""
-        pids = list(dict.fromkeys(pid for pid, _ in reversed(self.place.computed())))[::-1]
-        return [pid for pid in pids if Path(f"/proc/{pid}").exists() and pid != self.last]
+    def workers(self) -> dict[int, int]:
+        """Processes that live, with what each has computed last, but for what was hit before.
+
+        A candidate with which two workers have died is given up, as if it had killed them.
+        """
+        last = {pid: size for pid, size in self.place.computed() if Path(f"/proc/{pid}").exists()}
+        return {pid: size for pid, size in last.items() if size not in self.hit}
 
     def do(self, fault: Fault, seconds: float = 120.0) -> bool:
         """Inject a fault as soon as there is something to hit; False where the search has ended."""
@@ -75,8 +79,11 @@ class Scene:
 
 def kill_worker(scene: Scene) -> str:
     """Kill a process that computes."""
-    scene.last = scene.workers()[0]
-    os.kill(scene.last, signal.SIGKILL)
+    pid, size = next(iter(scene.workers().items()), (0, 0))
+    if not pid:
+        raise LookupError
+    scene.hit.add(size)
+    os.kill(pid, signal.SIGKILL)
     return "worker killed"
 
 
@@ -185,21 +192,25 @@ def writers(folder: Path, kills: int) -> dict[str, Any]:
     def start(seconds: float = 3600.0) -> tuple[int, subprocess.Popen[bytes]]:
         number = next(names)
         said = folder / f"said-{number}"
-        command = [sys.executable, str(script), place, str(number), str(seconds), str(said)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 120
+        command = [sys.executable, str(script), place, str(number), str(seconds), str(said), "0.1"]
+        return number, subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def begun(number: int) -> None:
+        said, until = folder / f"said-{number}", time.monotonic() + 120
         while not (said.exists() and said.stat().st_size) and time.monotonic() < until:
             time.sleep(0.02)
-        return number, process
 
     crowd = [start() for _ in range(WRITERS)]
     for each in range(kills):
         time.sleep(0.3 * chance.random())
         victim = chance.randrange(len(crowd))
+        begun(crowd[victim][0])
         crowd[victim][1].kill()
         crowd[victim][1].wait()
         faults.append({"fault": "writer killed", "after": each})
         crowd[victim] = start()
+    for number, _ in crowd:
+        begun(number)
     for _, process in crowd:
         process.kill()
         process.wait()

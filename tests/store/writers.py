@@ -1,9 +1,9 @@
 """A process that writes into a store until a time: rows of its own, and rows that all writers share.
 
-    python tests/store/writers.py STORE NUMBER SECONDS [FILE]
+    python tests/store/writers.py STORE NUMBER SECONDS [FILE [PAUSE]]
 
 Prints how many rows of its own it has kept and how many of the shared ones it has computed; a file gets the number of
-each row of its own, once it is kept.
+each row of its own, once it is kept. It pauses for so many seconds after each.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def shared(number: int) -> Key:
     return Key("shared", f"{number}", "snip", 1, "own", "cafe", 0)
 
 
-def main(place: str, writer: int, seconds: float, file: str = os.devnull) -> None:
+def main(place: str, writer: int, seconds: float, file: str = os.devnull, pause: str = "0") -> None:
     computed = number = 0
     with store_at(place) as store, open(file, "a", buffering=1) as said:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             store.keep([(own(writer, number), Result(float(number), "ok", 1.0, float(writer)))])
             said.write(f"{number}\n")
+            time.sleep(float(pause))
             if number % SHARED == 0:
                 for _, mine in turns(store, [shared(number // SHARED)]):
                     computed += len(mine)

@@ -62,11 +62,11 @@ class Node:
         self._beat = 0  # the coordinator's last
 
     def work(self) -> None:
-        """Take jobs and answer them until there is nobody left to do it for."""
+        """Take jobs, each when a worker is ready for it, and answer them until nobody is left to do it for."""
         pause = FIRST_PAUSE
         while not self._over():
-            took = len(self._mine) < self._pool.slots and self._take()
-            if not self._mine:
+            took = self._pool.idle > 0 and self._take()
+            if self._pool.idle == self._pool.slots:
                 time.sleep(pause)
             elif self._pool.poll(pause):
                 self._answer()
@@ -93,6 +93,10 @@ class Node:
 
     def refuse(self, mistake: str) -> None:
         """A user's mistake ends everything: the coordinator hears of it by any job."""
+        while not (self._mine or self._over()):
+            if (found := self._queue.take(self._name)) is not None:
+                self._mine[found[0].id] = found[0]
+            time.sleep(LONGEST_PAUSE)
         for name in self._mine.values():
             self._queue.answer(name, Reply(name.id, mistake=mistake))
         self._mine.clear()

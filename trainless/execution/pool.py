@@ -124,6 +124,11 @@ class Pool(ABC, Generic[W, P, R]):
     def ready(self) -> bool:
         return any(worker.ready for worker in self._workers)
 
+    @property
+    def idle(self) -> int:
+        """How many workers are ready and have nothing to do."""
+        return sum(worker.ready and worker.job is None for worker in self._workers)
+
     def submit(self, job: Job[P]) -> None:
         """Give it to an idle worker, one that is ready if there is any."""
         idle = [worker for worker in self._workers if worker.job is None]
