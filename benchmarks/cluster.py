@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -293,7 +293,7 @@ def all_faults(folder: Path, share: float, only: set[str]) -> Iterator[tuple[str
 
 def cost(folder: Path, number: int = 300) -> dict[str, Any]:
     """Milliseconds that a candidate takes where its score takes none: in a shared folder, and through a node."""
-    with store_at(f"{folder}/cost/") as store:
+    with store_at(f"{folder}/cost/") as store, timed_syncs() as syncs:
         times, used = [], time.process_time()
         for each in range(number):
             start = time.perf_counter()
@@ -301,7 +301,6 @@ def cost(folder: Path, number: int = 300) -> dict[str, Any]:
                 store.keep([(key, Result(1.0, "ok", 1.0, 1.0)) for key in mine])
             times.append(1e3 * (time.perf_counter() - start))
         used = time.process_time() - used
-    sync = _sync(folder, number)
     pool = pool_for(Orders(), Execution("slurm", 1, address=f"cluster=local,folder={folder}/queues"))
     rounds = []
     try:
@@ -315,22 +314,28 @@ def cost(folder: Path, number: int = 300) -> dict[str, Any]:
     return {
         "folder_ms": _spread(times),
         "folder_cpu_ms": round(1e3 * used / number, 3),
-        "sync_ms": _spread(sync),
+        "sync_ms": _spread(syncs),
         "slurm_local_ms": _spread(rounds[1:]),
         "memory_bytes_per_score": _memory(folder),
     }
 
 
-def _sync(folder: Path, number: int) -> list[float]:
-    """What it takes the disk to have a line for good, which no store that keeps its word can save."""
-    times = []
-    with (folder / "line").open("ab", buffering=0) as file:
-        for _ in range(number):
-            file.write(b"x" * 200)
-            start = time.perf_counter()
-            os.fsync(file.fileno())
-            times.append(1e3 * (time.perf_counter() - start))
-    return times
+@contextmanager
+def timed_syncs() -> Iterator[list[float]]:
+    """The milliseconds of every ``os.fsync`` in the block: what the disk takes to have something for good."""
+    times: list[float] = []
+    sync = os.fsync
+
+    def timed(file: int) -> None:
+        start = time.perf_counter()
+        sync(file)
+        times.append(1e3 * (time.perf_counter() - start))
+
+    os.fsync = timed
+    try:
+        yield times
+    finally:
+        os.fsync = sync
 
 
 def _memory(folder: Path, number: int = 100_000) -> int:

@@ -49,9 +49,11 @@ def kill_group(process: BaseProcess) -> None:
     if pid is None:
         return
     if process.is_alive():
-        _kill_below(pid)
-        _kill(pid)
-        process.kill()  # where it had not become a leader yet
+        try:
+            _kill_below(pid)
+        finally:  # a Ctrl-C in the middle would leave it stopped, and whoever waits for it waiting
+            _kill(pid)
+            process.kill()  # where it had not become a leader yet
     elif not exists(pid):
         _kill(pid)
 
