@@ -115,6 +115,7 @@ def run(arguments: Sequence[str]) -> int:
     return int(code or 0)
 
 
+LONGEST_WORD = 400  # signs, such as those of a path, that a message shows
 _EXPECTED = {"valid integer": "a whole number", "valid number": "a number"}  # by what the parser says
 
 
@@ -153,5 +154,6 @@ def _given(options: Sequence[str], arguments: Sequence[str]) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"trainless: {printable(' '.join(message.split()))}", err=True)
+    words = (word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in message.split())
+    typer.echo(f"trainless: {printable(' '.join(words))}", err=True)
     return code

@@ -25,7 +25,18 @@ from typing import Any, Literal
 
 from trainless.core.errors import InputError, TrainlessError
 from trainless.core.files import read_json, write_atomic, write_json
-from trainless.core.opening import is_plain, is_there, make_folder, open_file, read_text, remove, status_of
+from trainless.core.opening import (
+    GROWTH,
+    is_plain,
+    is_there,
+    make_folder,
+    open_file,
+    read_bytes,
+    read_text,
+    remove,
+    status_of,
+    whole_lines,
+)
 from trainless.core.text import one_line, undamaged
 from trainless.core.types import Json
 from trainless.store import SqlStore
@@ -282,8 +293,8 @@ class Shared:
         """Write the configuration down, and bring the trajectories of store and folder to the longer of both."""
         self._runs.save(self._name, read_text(self._path / CONFIGURATION))
         file = self._path / TRAJECTORY
-        text = read_text(file) if is_there(file) else ""
-        here, there = text[: text.rfind("\n") + 1].splitlines(), list(self._runs.lines(self._name))
+        text = whole_lines(read_bytes(file, growth=GROWTH)) if is_there(file) else b""
+        here, there = text.decode("utf-8", "replace").splitlines(), list(self._runs.lines(self._name))
         both = min(len(here), len(there))
         if here[:both] != there[:both]:
             raise InputError(
