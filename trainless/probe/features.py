@@ -48,9 +48,8 @@ class BlockOutput:
         """Random ±1 in this layout: the same for every order of the axes, unless the network named the block."""
         if self.own:
             return drawn("signs", tuple(self.values.shape), source, self.values)
-        shape = self.maps().shape
-        signs = drawn("signs", (shape.numel(),), source, self.values.flatten()[:1]).view(shape)
-        return self.layout.back(signs)
+        maps = self.maps()
+        return self.layout.back(drawn("signs", tuple(maps.shape), source, maps))
 
     def pulled(self, before: BlockOutput, cotangent: Tensor) -> Tensor:
         """The gradient at an earlier block's output of this one's product with a tensor; the graph is kept."""

@@ -62,7 +62,8 @@ def _flow(q: Probe, t: ForwardPass, exponent: int = 0) -> float:
     """Σ |θ · ∂R/∂θ| times two to the exponent."""
     names = weight_names(q)
     gradients = gradient(t.outputs.sum() * 2.0**exponent, [t.weights[name] for name in names])
-    terms = [(q.weights[name] * found).abs().sum() for name, found in zip(names, gradients, strict=True)]
+    products = (q.weights[name] * found for name, found in zip(names, gradients, strict=True))
+    terms = [torch.linalg.vector_norm(product, 1) for product in products]
     return float(torch.stack(terms).sum())
 
 
