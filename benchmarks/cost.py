@@ -5,12 +5,12 @@
     python -m benchmarks.cost --quick                        # batch 16, the small networks, two widths
 
 The unit is one plain forward and backward pass of the same network on the same batch. Every measure runs on a fresh
-probe in turn with the unit: processor time on a processor (one thread), wall time between two synchronisations on a
-GPU; the least of the repetitions of each, after one that warms up. Needs torch, numpy and scipy.
+probe between two of them: processor time on a processor (one thread), wall time between two synchronisations on a GPU;
+the median over the repetitions of its time over theirs, after one that warms up. Needs torch, numpy and scipy.
 
 A GPU is done with a small network before Python has launched its operations: what then counts is how many launches
 there are. With ``--launches`` their number is written beside the time, over the unit's: no measure costs less than that
-many units while the GPU waits, however fast it is.
+many units while the GPU waits, however fast it is. On a processor, operations that compute something are counted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.networks import ViT, convnext, mobilenet, plain, resnet50
 from trainless.core.errors import Unscorable
@@ -73,8 +76,25 @@ def seconds(compute: Callable[[], object], device: torch.device) -> float:
     return time.process_time() - start
 
 
-def launches(compute: Callable[[], object]) -> int:
-    """How many operations a computation launches on a GPU."""
+class _Operations(TorchDispatchMode):
+    """Counts what is computed, views aside: about what a GPU would be told to launch."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += not func.is_view and func.overloadpacket not in _NOTHING
+        return func(*args, **(kwargs or {}))
+
+
+_NOTHING = (torch.ops.aten.detach, torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.lift_fresh)
+
+
+def launches(compute: Callable[[], object], device: torch.device) -> int:
+    """How many operations a computation launches on a GPU, or would launch there."""
+    if device.type != "cuda":
+        with _Operations() as counted:  # type: ignore[no-untyped-call]
+            compute()
+        return counted.count
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU], acc_events=True) as found:
         compute()
         torch.cuda.synchronize()
@@ -103,7 +123,6 @@ def costs(
 ) -> dict[str, dict[str, Any]]:
     """The FBE of each measure, in turn with the unit."""
     unit(net, x)
-    units = [seconds(partial(unit, net, x), x.device)]
     found: dict[str, dict[str, Any]] = {}
     for title, names in wanted.items():
         failed: dict[str, str] = {}
@@ -112,19 +131,19 @@ def costs(
             compute()  # warms up, as a small network does on a processor
         else:
             scored(plain(8), *batch(4, 8, x.device), names, {})
-        own = []
+        own, units = [], [seconds(partial(unit, net, x), x.device)]
         for _ in range(repeats):
             own.append(seconds(compute, x.device))
             units.append(seconds(partial(unit, net, x), x.device))
-        found[title] = {"seconds": min(own), "failed": failed}
+        over = [2 * each / (before + after) for each, (before, after) in zip(own, pairwise(units), strict=True)]
+        found[title] = {"fbe": median(over), "seconds": median(own), "unit": median(units), "failed": failed}
         if counted and len(names) > 1:
-            found[title]["launches"] = launches(compute)
-    least = min(units)
-    alone = launches(partial(unit, net, x)) if counted else 0
+            found[title]["launches"] = launches(compute, x.device)
+    alone = launches(partial(unit, net, x), x.device) if counted else 0
     for one in found.values():
-        one["fbe"] = one["seconds"] / least
         if "launches" in one:
             one["floor"] = one["launches"] / alone
+    least = min(one["unit"] for one in found.values())
     return {"unit": {"seconds": least, "fbe": 1.0, "failed": {}, "launches": alone}, **found}
 
 
@@ -167,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--measures", nargs="+", metavar="NAME", help="proxies, alone, or groups of them; all by default"
     )
-    parser.add_argument("--launches", action="store_true", help="count what the groups launch on a GPU; slow")
+    parser.add_argument("--launches", action="store_true", help="count what the groups launch; slow")
     parser.add_argument("--widths", type=int, nargs="*")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--output", type=Path)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainless.probe.formulas import FORMULAS, GRID, Formula, Formulas, Function, operation
+from trainless.probe.formulas import FORMULAS, GRID, Formula, Formulas, Function, Values, operation
 
 
 class Gate(NamedTuple):
@@ -136,8 +136,24 @@ class Gates:
 
 
 def _opening(formula: Formula) -> Gate | None:
-    """The gate that a function is, if it is one: nothing at zero, and far away two lines of which one is steeper."""
-    y = formula.values
+    """The gate that a function is, if it is one."""
+    found = _shape(Values(formula.values))
+    if found is None:
+        return None
+    kind, mirrored, own = found
+    x = -formula.x if mirrored else formula.x
+    if kind == "ReLU" and not own:
+        return Gate(kind, x.relu(), False)  # its output would be another's
+    return Gate(kind, x, kind == "ReLU" and not mirrored)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape(of: Values) -> tuple[str, bool, bool] | None:
+    """What a function is called that gives nothing at zero and far away is two lines, of which one is steeper.
+
+    Also whether it opens below zero, and whether it is as steep as a ReLU.
+    """
+    y = of.values
     if y.dtype == torch.bool or not bool(y.isfinite().all()) or float(y[len(y) // 2]) != 0:
         return None
     slopes = (y.diff() / GRID.diff()).tolist()
@@ -158,11 +174,8 @@ def _opening(formula: Formula) -> Gate | None:
         return None
     if abs(slopes[middle - 1] - opened) <= 1e-9 * abs(opened):
         return None  # it opens below zero
-    shape = Formula(formula.x, (y.flip(0) if mirrored else y) / abs(opened))
-    kind, x = _kind(shape, closed / abs(opened)), -formula.x if mirrored else formula.x
-    if kind == "ReLU" and opened != 1:
-        return Gate(kind, x.relu(), False)  # its output would be another's
-    return Gate(kind, x, kind == "ReLU" and not mirrored)
+    kind = _kind(Formula(y, (y.flip(0) if mirrored else y) / abs(opened)), closed / abs(opened))
+    return kind, mirrored, opened == 1
 
 
 def _kind(formula: Formula, closed: float) -> str:

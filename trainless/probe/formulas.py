@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.probe.axes import name_of
@@ -49,6 +49,19 @@ def operation(func: Function) -> str:
 
 
 @dataclass(frozen=True, eq=False)
+class Values:
+    """Values on the grid, told apart by identity: a key of what is remembered."""
+
+    values: Tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Values) and self.values is other.values
+
+    def __hash__(self) -> int:
+        return id(self.values)
+
+
+@dataclass(frozen=True, eq=False)
 class Formula:
     """What a tensor is: a function of another one, entry by entry.
 
@@ -65,11 +78,7 @@ class Formula:
     @property
     def affine(self) -> bool:
         """Whether the function only scales and shifts."""
-        if self.values.dtype == torch.bool or not bool(self.values.isfinite().all()):
-            return False
-        scale, shift = self.line
-        near = _NEAR * (1 + abs(scale) * 400)
-        return scale != 0 and bool(((GRID * scale + shift - self.values).abs() <= near).all())
+        return _is_affine(Values(self.values))
 
     @property
     def line(self) -> tuple[float, float]:
@@ -80,6 +89,15 @@ class Formula:
     def is_like(self, function: Function) -> bool:
         """Whether the function is another one."""
         return bool(torch.allclose(self.values.double(), function(GRID), rtol=_NEAR, atol=_NEAR))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_affine(of: Values) -> bool:
+    if of.values.dtype == torch.bool or not bool(of.values.isfinite().all()):
+        return False
+    scale, shift = Formula(of.values, of.values).line
+    near = _NEAR * (1 + abs(scale) * 400)
+    return scale != 0 and bool(((GRID * scale + shift - of.values).abs() <= near).all())
 
 
 class Formulas:
@@ -150,22 +168,36 @@ def _applied(
     name: str, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], values: dict[int, Tensor]
 ) -> Tensor | None:
     """Apply a function to the values of what it is given."""
-
-    def on_grid(each: Any) -> Any:
-        if not isinstance(each, Tensor):
-            return each
-        return values[id(each)].clone() if id(each) in values else each.detach().flatten()[0].to("cpu", torch.float64)
-
     if name in _CONVERTING:
         wanted = [each for each in (*args[1:], *kwargs.values()) if isinstance(each, torch.dtype)]
         whole = wanted and not wanted[0].is_floating_point
-        return (
-            None if whole and wanted[0] != torch.bool else values[id(args[0])].to(torch.bool if whole else GRID.dtype)
-        )
-    given, named = tree_map(on_grid, args), tree_map(on_grid, kwargs)
-    if name == "setitem":
-        func(*given)
-        made = given[0]
-    else:
-        made = func(*given, **{key: each for key, each in named.items() if key != "inplace"})
+        if whole and wanted[0] != torch.bool:
+            return None
+        return values[id(args[0])].to(torch.bool if whole else GRID.dtype)
+
+    def told(each: Any) -> Any:
+        if not isinstance(each, Tensor):
+            return each
+        return Values(values[id(each)]) if id(each) in values else _Number(float(each.detach().flatten()[0]))
+
+    leaves, structure = tree_flatten((args, {key: each for key, each in kwargs.items() if key != "inplace"}))
+    return _computed(name, func, structure, tuple(map(told, leaves)))
+
+
+class _Number(float):
+    """What came as a tensor of one number."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _computed(name: str, func: Function, structure: TreeSpec, leaves: tuple[Any, ...]) -> Tensor | None:
+    """The same, remembered: networks repeat themselves."""
+
+    def on_grid(each: Any) -> Any:
+        if isinstance(each, Values):
+            return each.values.clone()
+        return torch.tensor(each, dtype=GRID.dtype) if isinstance(each, _Number) else each
+
+    given, named = tree_unflatten(map(on_grid, leaves), structure)
+    made = func(*given, **named)
+    made = given[0] if name == "setitem" else made
     return made if isinstance(made, Tensor) and made.shape == GRID.shape else None

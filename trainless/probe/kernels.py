@@ -101,35 +101,40 @@ class SampleStatistics:
         kernels: Gram matrices over each choice of weights.
         traces: For each convolution or linear weight, Σ_i ‖g_i‖².
         steadiness: For each of these, Σ_θ mean_i |g_i| / std_i |g_i|, entries that vary no more than rounding left out.
+        agreement: For each of these, Σ_θ |Σ_i sign(g_i)|.
         at_inputs: The gradients at ``ForwardPass.inputs``.
     """
 
     kernels: dict[Over, Tensor]
     traces: dict[str, float]
     steadiness: dict[str, float]
+    agreement: dict[str, float]
     at_inputs: list[Tensor]
 
 
 @quantity
 def sample_statistics(p: Probe, of: Of) -> SampleStatistics:
-    """One streamed pass at an isolated probe; the steadiness only of losses."""
+    """One streamed pass at an isolated probe; steadiness and agreement only of losses."""
     choices = {over: set(kernel_names(p, over)) for over in ALL}
     weights = set(weight_names(p))
     products: dict[str, list[Tensor]] = {}
     steadiness: dict[str, Tensor] = {}
+    agreement: dict[str, Tensor] = {}
 
     def add(name: str, block: Tensor) -> None:
         products.setdefault(name, []).append(block @ block.T)
         if name in weights and of == "loss":
+            agreement[name] = agreement.get(name, 0) + block.sign().sum(0).abs_().sum(dtype=torch.float64)
             steadiness[name] = steadiness.get(name, 0) + _steadiness(block)
 
     cotangent = loss_cotangent(p) if of == "loss" else torch.ones_like(trace(p).outputs)
     inputs = stream(p, cotangent, add, "entries", weights | choices["weights"])
     totals, traces = _summed(products, choices, torch.zeros(len(p.x), len(p.x), dtype=torch.float64, device=p.x.device))
     wanted = [name for name in products if name in weights]
-    numbers = torch.stack([*(traces[name] for name in wanted), *steadiness.values()]).tolist() if wanted else []
-    by_weight = dict(zip(wanted, numbers, strict=False))
-    return SampleStatistics(totals, by_weight, dict(zip(steadiness, numbers[len(wanted) :], strict=True)), inputs)
+    parts = {name: traces[name] for name in wanted}, steadiness, agreement
+    numbers = iter(torch.stack([each for part in parts for each in part.values()]).tolist() if wanted else [])
+    by_weight, steady, agreeing = ({name: next(numbers) for name in part} for part in parts)
+    return SampleStatistics(totals, by_weight, steady, agreeing, inputs)
 
 
 def _summed(

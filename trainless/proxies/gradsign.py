@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import math
 
+from trainless.probe.kernels import sample_statistics
 from trainless.probe.norms import Norm
-from trainless.probe.per_sample import loss_cotangent, stream
-from trainless.probe.probe import Probe, quantity
+from trainless.probe.probe import Probe
 from trainless.proxies.proxy import Paper, Setting, proxy
 
 PAPER = Paper(("Zhang", "Jia"), "GradSign: Model Performance Inference with Theoretical Insights", "ICLR", 2022)
-
-
-@quantity
-def sign_sums(p: Probe) -> dict[str, Tensor]:
-    """For every weight, Σ over samples of the sign of its gradient."""
-    sums: dict[str, Tensor] = {}
-
-    def add(name: str, block: Tensor) -> None:
-        signs = block.sign_().sum(0)
-        sums[name] = sums[name].add_(signs) if name in sums else signs
-
-    stream(p, loss_cotangent(p), add, "samples")
-    return sums
 
 
 @proxy(
@@ -50,5 +36,4 @@ def gradsign(p: Probe, norm: Norm = "isolated") -> float:
     Fails:
         Batch norm sees a single value per channel and sample: a batch of one cannot be normalised.
     """
-    q = p.at(norm=norm)
-    return float(torch.cat([sums.flatten() for sums in sign_sums(q).values()]).abs().sum(dtype=torch.float64))
+    return math.fsum(sample_statistics(p.at(norm=norm), "loss").agreement.values())
