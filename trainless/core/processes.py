@@ -185,7 +185,7 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         _pressed = math.inf
 
 
-GRACE, LOOK = 1.0, 0.2  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
+GRACE, LOOK = 0.5, 0.1  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
 _pressed = math.inf  # when the Ctrl-C came that :func:`one_interrupt` remembers
 
 
