@@ -11,6 +11,7 @@ import contextlib
 import copy
 import functools
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 from unittest import mock
@@ -74,9 +75,22 @@ class PlainNetwork:
 
     def fresh(self) -> nn.Module:
         """A copy of the network in this precision."""
-        left = (value for module in self.given.modules() for value in vars(module).values())
-        graph = [value for value in left if isinstance(value, Tensor) and value.grad_fn is not None]
-        return copy.deepcopy(self.given, {id(tensor): tensor.detach() for tensor in graph}).to(self.dtype)
+        known: dict[int, Any] = {id(value): type(value)() for value in self._empty}
+        return copy.deepcopy(self.given, known | {id(tensor): tensor.detach() for tensor in self._graph}).to(self.dtype)
+
+    @functools.cached_property
+    def _empty(self) -> list[Any]:
+        """Dictionaries that are made anew: a module has a dozen, and copying these takes longer than all else."""
+        return [each for each in self._held if type(each) in (dict, OrderedDict) and not each]
+
+    @functools.cached_property
+    def _graph(self) -> list[Tensor]:
+        """What a pass has left behind, which belongs to its graph and cannot be copied."""
+        return [each for each in self._held if isinstance(each, Tensor) and each.grad_fn is not None]
+
+    @property
+    def _held(self) -> Iterator[Any]:
+        return (value for module in self.given.modules() for value in vars(module).values())
 
     def copy(self) -> nn.Module:
         """A copy in the mode in which networks are scored: everything in evaluation, batch norms in training."""

@@ -97,10 +97,10 @@ def _zico(p: PlainNetwork) -> float:
     first, second = (p.gradients(part) for part in parts)
     total = 0.0
     for name, (_, g) in first.items():
-        both = torch.stack([g, second[name][1]])
-        spread = both.std(0, correction=0)
+        other = second[name][1]
+        mean, spread = (g.abs() + other.abs()) / 2, (g - other).abs() / 2  # the deviation of two numbers
         moving = spread > 0
-        ratio = float((both.abs().mean(0)[moving] / spread[moving]).sum())
+        ratio = float((mean[moving] / spread[moving]).sum())
         total += math.log(ratio) if ratio > 0 else 0.0
     return total
 
