@@ -15,6 +15,7 @@ import pytest
 from tests.execution.faulty import gone
 from tests.execution.hostile import Hostile, Sum
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
+from trainless.core import processes
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.task import Task
@@ -49,6 +50,22 @@ def _a_killed_idle_worker_is_replaced(executor: Processes) -> None:
     os.kill(victim, signal.SIGKILL)
     assert {outcome.values["sum"] for outcome in work(executor, [(0, n) for n in range(4)]).values()} == {0, 1, 2, 3}
     assert victim not in executor.pids
+
+
+def test_ctrl_c_while_workers_are_ended_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Processes(Hostile(), Execution(workers=3))
+    for number in range(2):
+        executor.submit(Job(Proposal((3, number))))  # they hang
+    pids, found = executor.pids, processes.descendants
+
+    def pressed(pid: int) -> list[int]:
+        signal.raise_signal(signal.SIGINT)
+        return found(pid)
+
+    monkeypatch.setattr(processes, "descendants", pressed)  # a worker is stopped at that moment
+    with pytest.raises(KeyboardInterrupt):
+        executor.close(now=True)
+    assert gone(set(pids))
 
 
 @pytest.mark.slow

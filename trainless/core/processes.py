@@ -185,6 +185,27 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         _pressed = math.inf
 
 
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Keep a Ctrl-C until the end of the block, which is not to be left half done.
+
+    Example:
+        >>> with interrupts_later():
+        ...     pass
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 GRACE, LOOK = 0.5, 0.1  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
 _pressed = math.inf  # when the Ctrl-C came that :func:`one_interrupt` remembers
 

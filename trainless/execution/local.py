@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from trainless.core.processes import kill_group
+from trainless.core.processes import interrupts_later, kill_group
 from trainless.execution import fork_server, limits
 from trainless.execution.executor import Job, P, R
 from trainless.execution.pool import Pool, Worker
@@ -45,13 +45,16 @@ class Process(Worker[P]):
             return  # it has died: found by its sentinel, and the job goes to another
 
     def end(self, *, now: bool) -> None:
-        if not now:
-            self.send(None)
-            self.process.join(FAREWELL_SECONDS)
-        kill_group(self.process)
-        self.process.join()
-        self.pipe.close()
-        self.process.close()
+        with interrupts_later():  # a process that is stopped and not killed would be waited for without end
+            if self.pipe.closed:
+                return
+            if not now:
+                self.send(None)
+                self.process.join(FAREWELL_SECONDS)
+            kill_group(self.process)
+            self.process.join()
+            self.process.close()
+            self.pipe.close()
 
 
 class Processes(Pool[Process[P], P, R]):

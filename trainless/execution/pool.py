@@ -57,7 +57,7 @@ class Worker(ABC, Generic[P]):
 
     @abstractmethod
     def end(self, *, now: bool) -> None:
-        """End it; ``now`` does not wait for what it is doing."""
+        """End it, unless it has ended; ``now`` does not wait for what it is doing."""
 
 
 W = TypeVar("W", bound=Worker[Any])
@@ -151,9 +151,11 @@ class Pool(ABC, Generic[W, P, R]):
 
     def close(self, *, now: bool = False) -> None:
         """End the workers and wait for them."""
-        self._end(now=now)
-        self._resources.close()
-        self._work.close()
+        try:
+            self._end(now=now)
+        finally:
+            self._resources.close()
+            self._work.close()
 
     @property
     def _busy(self) -> list[W]:
@@ -227,7 +229,14 @@ class Pool(ABC, Generic[W, P, R]):
                 self._replace(worker, f"it took longer than {timeout:g} s", attempts=1)
 
     def _end(self, *, now: bool = False) -> None:
-        """End all; those that are at work at once."""
+        """End all; those that are at work at once, and after a Ctrl-C all others, too."""
+        pressed: KeyboardInterrupt | None = None
         while self._workers:
             worker = self._workers.pop()
-            worker.end(now=now or worker.job is not None)
+            try:
+                worker.end(now=now or worker.job is not None)
+            except KeyboardInterrupt as error:
+                pressed, now = error, True
+                worker.end(now=True)
+        if pressed is not None:
+            raise pressed
