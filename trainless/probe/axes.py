@@ -122,7 +122,7 @@ def settled(tensor: Tensor, axes: Axes, count: int) -> Layout | None:
 
     Example:
         >>> settled(torch.zeros(5, 3, 4, 4), Axes(), 5), settled(torch.zeros(7, 3), Axes(), 5)
-        (Layout(samples=0, channels=1, grid=None), None)
+        (Layout(samples=0, channels=1, grid=None, folded=0), None)
     """
     if tensor.ndim < 2:
         return None

@@ -34,7 +34,7 @@ def line_of(entry: Json) -> bytes:
 
     Example:
         >>> line_of({"at": 1})
-        b'91fe7ad5d7ad2d1d {"at":1}\n'
+        b'7221b82d73adfb1c {"at":1}\n'
     """
     text = json.dumps(entry, separators=(",", ":"), allow_nan=False).encode()
     return b"%b %b\n" % (_digest(text), text)
