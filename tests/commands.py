@@ -115,8 +115,16 @@ def _trainless(arguments: list[str]) -> None:
     main(arguments)
 
 
+def said_by(code: str, folder: Path, *arguments: str, ends: int = 0) -> str:
+    """What Python code prints in a process of its own, which ends as expected."""
+    process = Command([code, *arguments], folder, program=python)
+    assert process.wait(300.0) == ends, process.err
+    return process.out
+
+
 def python(arguments: list[str]) -> None:
-    """The program of ``python -W error -c code``."""
+    """The program of ``python -W error -c code``, with arguments."""
     warnings.simplefilter("error")
     sys.path.insert(0, "")
+    sys.argv = ["-c", *arguments[1:]]
     exec(compile(arguments[0], "<example>", "exec"), {"__name__": "__main__"})  # noqa: S102

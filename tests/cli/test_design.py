@@ -164,6 +164,7 @@ def test_a_large_file_of_signals_is_never_read_whole(
         return found
 
     monkeypatch.setattr(Rows, "__getitem__", seen)
+    monkeypatch.setattr("trainless.designs.ensemble.CHEAP", 0.5)  # seconds for trees, which would use them all
     if "few-cli" not in recipes:
         recipes.add("few-cli", replace(recipe("default"), name="few-cli", samples=2000))
     few = ("--evaluations", "3", "--members", "1", "--epochs", "1", "--baseline", "0", "--recipe", "few-cli")

@@ -129,7 +129,7 @@ def cut(out: Path, after: str) -> list[str]:
             raise KeyboardInterrupt
 
     try:
-        design(task("digits"), out, progress=progress, settings=LEARNING)
+        design(blobs(200), out, progress=progress, settings=LEARNING, report=not after)
     except KeyboardInterrupt:
         assert after
     return trained
@@ -157,7 +157,7 @@ def test_a_design_learns_and_goes_on_to_the_same(tmp_path: Path) -> None:
     assert summary["test"]["by_searcher"]["learned"]["size"] == 2
     assert "learning from the first members" in (whole / "report.html").read_text()
     with pytest.raises(InputError, match="holds a run with learn=True, and learn=False was asked for"):
-        design(task("digits"), whole, settings=replace(LEARNING, learn=False))
+        design(blobs(200), whole, settings=replace(LEARNING, learn=False))
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
         if detail == "member 01 is trained":
             (tmp_path / "run" / LATE).touch()
 
-    found = design(blobs(), tmp_path / "run", time=120.0, settings=LEARNING, report=False, progress=progress)
+    found = design(blobs(), tmp_path / "run", time=30.0, settings=LEARNING, report=False, progress=progress)
     names = [member["name"] for member in found.summary["members"]]
     assert len(names) > 2
     assert list(found.summary["left_out"]) == names[2:]

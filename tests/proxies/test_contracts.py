@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.cases import CASES, Case
+from tests.commands import said_by
 from trainless.core.errors import Unscorable
 from trainless.probe import Probe
 from trainless.proxies import Proxy, Setting, registry
@@ -50,16 +50,16 @@ def value_or_reason(proxy: Proxy, p: Probe) -> float | str:
 
 
 @pytest.mark.slow
-def test_another_process_gives_the_same() -> None:
+def test_another_process_gives_the_same(tmp_path: Path) -> None:
     code = (
         "import json, torch; torch.set_num_threads(1)\n"
         "from tests.proxies.test_contracts import BY_NAME, PROXIES, value_or_reason\n"
         "p = BY_NAME['2d-batch-norm'].probe()\n"
         "print(json.dumps({proxy.name: value_or_reason(proxy, p) for proxy in PROXIES}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = said_by(code, tmp_path)
     p = BY_NAME["2d-batch-norm"].probe()
-    assert json.loads(done.stdout) == {proxy.name: value_or_reason(proxy, p) for proxy in PROXIES}
+    assert json.loads(said) == {proxy.name: value_or_reason(proxy, p) for proxy in PROXIES}
 
 
 def test_most_cases_have_most_scores() -> None:

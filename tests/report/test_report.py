@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.browser import Visit
+from tests.commands import said_by
 from tests.designs.tiny import small
 from tests.report import made
 from trainless.cli.app import run as command
@@ -180,15 +179,7 @@ def test_killed_in_the_report_it_ends_with_the_same(tmp_path: Path) -> None:
     before = (tmp_path / "run" / REPORT).read_bytes()
     for name in (REPORT, SHOWN):
         (tmp_path / "run" / name).unlink()
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "run")],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": "."},
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    said_by(KILLED, tmp_path, str(tmp_path / "run"), ends=-signal.SIGKILL)
     assert not (tmp_path / "run" / REPORT).exists()
     design(made.KINDS["value"](), tmp_path / "run", settings=small(baseline=2))
     assert (tmp_path / "run" / REPORT).read_bytes() == before

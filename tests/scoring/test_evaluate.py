@@ -3,8 +3,6 @@ from __future__ import annotations
 import copy
 import math
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import trainless as tl
+from tests.commands import said_by
 from tests.scoring.toys import Twofold, counting, small_batch, small_net, toy
 from trainless.core.errors import InputError, UnknownName, Unscorable
 from trainless.probe.points import Constant, Noise
@@ -71,9 +70,8 @@ def test_notes_go_with_the_scores_that_they_concern_in_any_order(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_score_is_the_same_in_another_process() -> None:
-    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=120)
-    assert float(done.stdout) == tl.score(small_net(), small_batch(), proxies="snip")["snip"]
+def test_a_score_is_the_same_in_another_process(tmp_path: Path) -> None:
+    assert float(said_by(ALONE, tmp_path)) == tl.score(small_net(), small_batch(), proxies="snip")["snip"]
 
 
 def test_nothing_of_the_callers_is_changed() -> None:

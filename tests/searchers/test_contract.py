@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests.commands import said_by
 from tests.searchers.toys import Parity, Toy
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
@@ -124,14 +123,13 @@ def test_history_evolution_stays_under_a_millisecond_at_ten_thousand() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_proposes_the_same_in_another_process() -> None:
+def test_the_same_seed_proposes_the_same_in_another_process(tmp_path) -> None:
     code = (
         "import json\n"
         "from tests.searchers.test_contract import trail\n"
         "print(json.dumps({name: trail(name) for name in ('evolution', 'reinforce', 'bohb', 'nsga2', 'pmbga')}))"
     )
-    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    there = json.loads(out)
+    there = json.loads(said_by(code, tmp_path))
     assert there == {name: json.loads(json.dumps(trail(name))) for name in there}
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.commands import said_by
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
@@ -193,9 +193,7 @@ def test_a_stored_score_is_of_the_code_that_gave_it(tmp_path: Path, forgetful: C
     )):  # fmt: skip
         assert all(a != b for a, b in zip(keys(f"{number}", *changed), first, strict=True)), changed
     forgetful()
-    command = [sys.executable, "-c", KEYS]
-    done = subprocess.run(command, cwd=tmp_path / "first", capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == first
+    assert said_by(KEYS, tmp_path / "first").splitlines() == first
 
 
 def test_the_digest_is_of_the_code_that_runs_not_of_a_file_that_was_edited_since(

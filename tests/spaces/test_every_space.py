@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.commands import said_by
 from tests.spaces.thin import THIN
 from trainless.core.errors import InputError
 from trainless.scoring.batches import BatchSource
@@ -161,11 +162,10 @@ for _ in range(4):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
-def test_many_archs_leak_no_memory() -> None:
+def test_many_archs_leak_no_memory(tmp_path: Path) -> None:
     """Resident memory after 80 further archs, four times: a leak shows each time, what an allocator keeps does not.
 
     One leaked network (some 15 kB of weights) each would be 1.2 MB.
     """
-    done = subprocess.run([sys.executable, "-c", LEAK], capture_output=True, text=True, timeout=300, check=True)
-    grown = sorted(map(int, done.stdout.split()))
+    grown = sorted(map(int, said_by(LEAK, tmp_path).split()))
     assert grown[1] < 640, f"{grown} kB more"

@@ -18,7 +18,7 @@ from tests.postgres import Server
 from tests.store.writers import SHARED, own
 from trainless.store import store_at
 
-SECONDS = float(os.environ.get("TRAINLESS_CROWD_SECONDS", "6"))
+SECONDS = float(os.environ.get("TRAINLESS_CROWD_SECONDS", "3"))
 SCRIPT = Path(__file__).with_name("writers.py")
 
 
