@@ -16,6 +16,7 @@ from trainless.core.target import Target
 from trainless.probe import Probe
 from trainless.probe.dependence import reach
 from trainless.probe.per_sample import loss_cotangent, stream
+from trainless.proxies.vkdnw import _first_entries, selected_jacobian
 
 
 class Used(nn.Module):
@@ -117,6 +118,54 @@ def test_a_table_that_is_the_decoder_too() -> None:
     found: list[Tensor] = []
     stream(p, loss_cotangent(p), lambda name, block: found.append(block.clone()), "samples", ["table.weight"])
     torch.testing.assert_close(torch.cat(found), expected)
+
+
+class Spreading(nn.Module):
+    """Parameters that act on all samples alike: places, a token of its own, scales, and norms of each sample."""
+
+    def __init__(self, first: str) -> None:
+        super().__init__()
+        self.first, self.embed, self.head = first, nn.Linear(5, 8), nn.Linear(8, 3)
+        self.places, self.token = nn.Parameter(torch.randn(1, 5, 8)), nn.Parameter(torch.randn(1, 1, 8))
+        self.scale, self.slope, self.shift = (nn.Parameter(torch.randn(*shape)) for shape in ((8,), (1,), (5, 8)))
+        self.norm, self.square, self.groups = nn.LayerNorm(8), nn.RMSNorm(8), nn.GroupNorm(1, 5)
+        self.whole = nn.LayerNorm((5, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        if self.first == "sequence":
+            x = self.norm(x.transpose(0, 1) * self.scale).transpose(0, 1)
+        else:
+            x = self.square(self.norm(x)) * self.scale + self.shift
+        x = self.whole(self.slope * self.groups(x).tanh()) + self.shift
+        return self.head(x.mean(1))
+
+
+@pytest.mark.parametrize("first", ["samples", "sequence"])
+@pytest.mark.parametrize("samples", [4, 5])  # as many as places, too
+def test_parameters_that_act_on_all_samples_alike_need_no_loop(first: str, samples: int) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = Spreading(first).double(), torch.randn(samples, 4, 5, dtype=torch.float64)
+        for tensor in net.parameters():
+            tensor.data += 0.1 * torch.randn_like(tensor)
+    q = Probe.of(net, (x, torch.arange(samples) % 3), Target("multiclass", 3)).at(norm="isolated")
+    names = [name for name in q.weights if "bias" not in name]
+    assert reach(q).unread.isdisjoint(names) or first == "sequence"
+    found: dict[str, Tensor] = {}
+
+    def add(name: str, block: Tensor) -> None:
+        found[name] = block.clone()
+        block.zero_()  # as it may
+
+    stream(q, loss_cotangent(q), add, "entries", names)
+    expected = naive.rows(q, names, of="loss", joint=False)
+    assert found.keys() >= set(names) - ({"square.weight"} if first == "sequence" else set())
+    for name, block in found.items():
+        torch.testing.assert_close(block @ block.T, expected[name] @ expected[name].T, msg=name)
+    jacobian = selected_jacobian(q, len(q.weights), 3)
+    torch.testing.assert_close(jacobian, _first_entries(q, list(q.weights), 3))
 
 
 def test_a_weight_that_the_network_differentiates_by_on_its_way() -> None:

@@ -122,7 +122,7 @@ def test_returns_the_input_gradient() -> None:
     torch.testing.assert_close(found, torch.autograd.grad(loss, x)[0])
 
 
-@pytest.mark.parametrize("name", ["2d-group-norm", "packed-attention", "own-attention", "unusual-layers"])
+@pytest.mark.parametrize("name", ["packed-attention", "unusual-layers"])
 def test_batches_of_one_at_once(name: str) -> None:
     """As on a GPU: what cannot be read off a layer, for all samples together and one by one."""
     case = next(case for case in CASES if case.name == name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge
 
-from trainless.probe.layers import EmbeddingLookup, Layer, Standardised
+from trainless.probe.layers import EmbeddingLookup, Layer, Spread, Standardised
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.record import ForwardPass, leaves, trace
 
@@ -90,8 +90,8 @@ def reach(p: Probe) -> Reach:
     return Reach(uses, Counter(name for at in found for name in _names(at)), [*leaves(t), *beside])
 
 
-def _recorded(t: ForwardPass, samples: int) -> list[Layer | Standardised | EmbeddingLookup]:
-    found: list[Layer | Standardised | EmbeddingLookup] = [*t.layers, *t.norms, *t.lookups]
+def _recorded(t: ForwardPass, samples: int) -> list[Layer | Standardised | EmbeddingLookup | Spread]:
+    found: list[Layer | Standardised | EmbeddingLookup | Spread] = [*t.layers, *t.norms, *t.lookups, *t.spread]
     return [at for at in found if at.samples == samples and at.output.requires_grad]
 
 
@@ -107,5 +107,5 @@ def _up(before: dict[Node, list[Node]], ends: Iterable[Node]) -> set[Node]:
     return passed
 
 
-def _names(at: Layer | Standardised | EmbeddingLookup) -> tuple[str, ...]:
+def _names(at: Layer | Standardised | EmbeddingLookup | Spread) -> tuple[str, ...]:
     return (at.weight,) if isinstance(at, EmbeddingLookup) or at.bias is None else (at.weight, at.bias)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, linalg, nn
 from torch.utils.hooks import RemovableHandle
 
 from trainless.probe.axes import Axes
@@ -177,17 +178,76 @@ class EmbeddingLookup:
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """One application of a batch norm: ``output = weight · x̂ + bias``."""
+    """One application of a norm: ``output = weight · x̂ + bias``.
+
+    ``standardise`` gives x̂ of ``x``, where that is what enters the norm and not x̂ itself. The scale belongs to so many
+    ``last`` axes, or to the second where that is 0. ``axes`` are as of a :class:`Layer`.
+    """
 
     weight: str
     bias: str | None
     x: Tensor
     output: Tensor
+    standardise: Callable[[Tensor], Tensor] | None = None
+    last: int = 0
+    axes: Axes | None = field(default_factory=Axes)
 
     @property
     def samples(self) -> int:
-        """The length of the first axis."""
-        return len(self.x)
+        """How many samples lie along the first axis, and nothing else; 0 where it is not theirs."""
+        return len(self.x) if self.axes is not None and self.axes.plain else 0
+
+    @property
+    def standard(self) -> Tensor:
+        """x̂."""
+        return self.x if self.standardise is None else self.standardise(self.x)
+
+    def by_sample(self, g: Tensor) -> Tensor:
+        """Of the gradient at the output, the scale's gradient for every sample.
+
+        Example:
+            >>> import torch
+            >>> x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+            >>> Standardised("scale", None, x, x, last=1).by_sample(torch.ones(1, 2, 2)).tolist()
+            [[4.0, 6.0]]
+        """
+        if self.last:
+            return (g * self.standard).reshape(len(g), -1, math.prod(g.shape[-self.last :])).sum(1)
+        found: Tensor = linalg.vecdot(g.flatten(2), self.standard.flatten(2)) if g.ndim > 2 else g * self.standard
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """One application of a parameter to all samples alike: added, multiplied by ``factor``, or repeated for each.
+
+    ``shape`` is the parameter's; ``axes`` are as of a :class:`Layer`.
+    """
+
+    weight: str
+    shape: tuple[int, ...]
+    output: Tensor
+    factor: Tensor | None = None
+    axes: Axes | None = field(default_factory=Axes)
+    bias: None = None
+
+    @property
+    def samples(self) -> int:
+        """How many samples lie along the first axis, and nothing else; 0 where it is not theirs."""
+        return len(self.output) if self.axes is not None and self.axes.plain else 0
+
+    def by_sample(self, g: Tensor) -> Tensor:
+        """Of the gradient at the output, the parameter's gradient for every sample.
+
+        Example:
+            >>> import torch
+            >>> Spread("places", (1, 3), torch.zeros(2, 5, 3)).by_sample(torch.ones(2, 5, 3)).tolist()
+            [[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]
+        """
+        g = g if self.factor is None else g * self.factor
+        own = (*[1] * (g.ndim - len(self.shape)), *self.shape)
+        axes = [axis for axis in range(1, g.ndim) if own[axis] == 1 and g.shape[axis] != 1]
+        return (g.sum(axes) if axes else g).reshape(len(g), -1)
 
 
 def conv_of(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainless.probe.dependence import reach
-from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Standardised, watched
+from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Spread, Standardised, watched
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient, losses, weight_names
 from trainless.probe.record import prepared, trace
@@ -249,16 +249,17 @@ def stream(p: Probe, cotangent: Tensor, consume: Consume, by: By, names: Iterabl
         else:
             keep(layer.weight, torch.cat([each.clone() for each in blocks(layer, g, space, "samples", alike=True)]))
 
-    def on_norm(norm: Standardised, g: Tensor) -> None:
-        hand_on = consume if uses[norm.weight] == 1 else keep
-        hand_on(norm.weight, torch.linalg.vecdot(g.flatten(2), norm.x.flatten(2)) if g.ndim > 2 else g * norm.x)
+    def on_vector(at: Standardised | Spread, g: Tensor) -> None:
+        hand_on = consume if uses[at.weight] == 1 else keep
+        hand_on(at.weight, at.by_sample(g).clone())  # what is handed on may be written over, g goes on
 
     def on_lookup(lookup: EmbeddingLookup, g: Tensor) -> None:
         keep(lookup.weight, table_rows(lookup, g))
 
     each = len(p.x)
     hooks = [(at.output, partial(on_layer, at)) for at in t.layers if at.weight in uses and at.samples == each]
-    hooks += [(at.output, partial(on_norm, at)) for at in t.norms if at.weight in uses and at.samples == each]
+    vectors: list[Standardised | Spread] = [*t.norms, *t.spread]
+    hooks += [(at.output, partial(on_vector, at)) for at in vectors if at.weight in uses and at.samples == each]
     hooks += [(at.output, partial(on_lookup, at)) for at in t.lookups if at.weight in uses and at.samples == each]
     with watched(hooks):
         on_input = gradient(t.outputs, reached.ends, cotangent)[: len(t.inputs())]

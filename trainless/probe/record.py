@@ -19,12 +19,13 @@ from trainless.core.seeds import random_states
 from trainless.probe.activations import RELU, Gate, Gates, watched
 from trainless.probe.axes import Axes, name_of
 from trainless.probe.blocks import QUESTIONS, Flow, Stream
-from trainless.probe.formulas import Formula
+from trainless.probe.formulas import Formula, operation
 from trainless.probe.guard import Verdict, checked, verdict_on
 from trainless.probe.layers import (
     CONVOLUTIONS,
     EmbeddingLookup,
     Layer,
+    Spread,
     Standardised,
     block_names,
     conv_of,
@@ -51,6 +52,15 @@ _HANDS_ON = frozenset(  # calls that change a tensor, or its part in the graph, 
 def _asks(func: Callable[..., Any]) -> bool:
     """Whether a function asks something about a tensor, computes nothing and hands nothing on."""
     return name_of(func) in QUESTIONS and func not in _HANDS_ON
+
+
+_SAMPLE_NORMS = frozenset(("layer_norm", "group_norm", "rms_norm"))
+_SPREADS, _REPEATS = frozenset(("add", "iadd", "radd", "mul", "rmul")), frozenset(("expand", "repeat", "tile"))
+
+
+def _standardised(func: Callable[..., Any], shape: Any, none: tuple[None, ...], how: tuple[Any, ...], x: Tensor) -> Any:
+    """What a norm gives without scale and bias."""
+    return func(x, shape, *none, *how)
 
 
 DRAWS = "the network draws random numbers as it runs: the seed fixes them"
@@ -81,6 +91,7 @@ class ForwardPass:
     outputs: Tensor
     layers: list[Layer] = field(default_factory=list)
     norms: list[Standardised] = field(default_factory=list)
+    spread: list[Spread] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
     lookups: list[EmbeddingLookup] = field(default_factory=list)
@@ -133,6 +144,7 @@ def _record(
         x.requires_grad_()
     weights = {name: laid_out(tensor.detach(), layout).requires_grad_() for name, tensor in p.weights.items()}
     recorder = Recorder(p.net, weights, careful)
+    recorder.samples = len(x) if p.norm in ("isolated", "fresh") else 0
     recorder.tokens = None if x.is_floating_point() else Tokens(x)
     wanted = set(block_names(p.net))
     hooks = [module.register_forward_hook(recorder.block(name)) for name, module in modules(p.net) if name in wanted]
@@ -143,7 +155,15 @@ def _record(
         outputs = run(p.net, weights, x)
     p.target.require(outputs)
     activations = list(recorder.activations.values())
-    lists = recorder.layers, recorder.norms, activations, recorder.blocks, recorder.lookups, rules.statistics
+    lists = (
+        recorder.layers,
+        recorder.norms,
+        recorder.spread,
+        activations,
+        recorder.blocks,
+        recorder.lookups,
+        rules.statistics,
+    )
     stream, changed = (None, False) if flow is None else flow.stream(outputs, recorder.norm_parameters())
     found = ForwardPass(x, weights, outputs, *lists, stream, chosen(recorder.embedded))
     unused = frozenset[int]() if flow is None else flow.unused(outputs)
@@ -271,6 +291,8 @@ class Recorder(TorchFunctionMode):
         self.layers: list[Layer] = []
         self.lookups: list[EmbeddingLookup] = []
         self.norms: list[Standardised] = []
+        self.spread: list[Spread] = []
+        self.samples = 0  # where parameters' gradients may be asked for each of them
         self.handled = False
         self.busy = 0  # calls under way
         self.transformed = False  # whether tensors were met that stand for others, as within torch.vmap
@@ -321,7 +343,56 @@ class Recorder(TorchFunctionMode):
             if gate is not None:
                 made = args[0] if result is None else result
                 self._activation(gate, made[0] if isinstance(made, tuple) else made)
+        if self.samples and isinstance(result, Tensor) and self._spreads(func, result, *args, **(kwargs or {})):
+            return self._handed_on(result)
         return result
+
+    def _spreads(self, func: Callable[..., Any], output: Tensor, *args: Any, **kwargs: Any) -> bool:
+        """Note a parameter that acts on all samples alike, or a norm of each sample; whether it is one."""
+        name = operation(func)
+        if name in _SAMPLE_NORMS:
+            return self._sample_norm(func, output, *args, **kwargs)
+        tensors = [each for each in args if isinstance(each, Tensor)]
+        if name in _REPEATS:
+            own, others = tensors[0], None
+        elif name in _SPREADS and len(tensors) == 2 == len(args) and not kwargs:
+            own, others = (tensors[0], tensors[1]) if id(tensors[0]) in self.names else (tensors[1], tensors[0])
+        else:
+            return False
+        wide = own.ndim - output.ndim
+        if id(own) not in self.names or others is own or output.shape.count(self.samples) < 1 or wide > 0:
+            return False
+        inner = zip(own.shape[1 if wide == 0 else 0 :], output.shape[1 if wide == 0 else -own.ndim :], strict=True)
+        alike = len(output) == self.samples and (wide < 0 or len(own) == 1) and all(a in (1, b) for a, b in inner)
+        axes = Axes() if others is None else self._axes(others)
+        if not alike or axes is None or (others is None and output.shape.count(self.samples) > 1):
+            return False
+        factor = self._noted(others) if name in ("mul", "rmul") and others is not None else None
+        self.spread.append(Spread(self.names[id(own)], tuple(own.shape), output, factor, axes))
+        return True
+
+    def _sample_norm(
+        self,
+        func: Callable[..., Any],
+        output: Tensor,
+        input: Tensor,  # noqa: A002 - torch's own keyword
+        shape: Any = None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float | None = None,
+        **named: Any,
+    ) -> bool:
+        by_groups, by_square = operation(func) == "group_norm", operation(func) == "rms_norm"
+        if by_square and not isinstance(bias, Tensor):  # which has none
+            bias, eps = None, bias if bias is not None else eps
+        if named or shape is None or weight is None or id(weight) not in self.names:
+            return False
+        how = () if eps is None else (eps,)
+        standardise = functools.partial(_standardised, func, shape, (None,) * (1 if by_square else 2), how)
+        last = 0 if by_groups else len(weight.shape)
+        names = self.names[id(weight)], None if bias is None else self.names.get(id(bias))
+        self.norms.append(Standardised(*names, self._noted(input), output, standardise, last, self._axes(input)))
+        return True
 
     def _coming(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Formula | None:
         with torch._C.DisableTorchFunction():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainless.core.errors import Unscorable
 from trainless.probe.dependence import reach
-from trainless.probe.layers import EmbeddingLookup, Layer, Standardised, watched
+from trainless.probe.layers import EmbeddingLookup, Layer, Spread, Standardised, watched
 from trainless.probe.per_sample import ROOM, each_alone, vectorised
 from trainless.probe.points import First, Kaiming, Noise, Repeated
 from trainless.probe.probe import Probe, quantity
@@ -112,9 +112,9 @@ def _entries(p: Probe, names: list[str], value: Tensor, cotangent: Tensor) -> Te
     places: list[int] = []
     found: list[Tensor] = []
 
-    def read(reading: _Reading, g: Tensor) -> None:
+    def read(reading: _Reading | _SpreadReading, g: Tensor) -> None:
         places.extend(place.get(name, len(names)) for name in reading.names)
-        found.append(torch.bmm(_first_channel(g, reading.channels_second), reading.factors))
+        found.append(reading.entries(g))
 
     wanted = set(names) - reach(p).unread
     with watched((each.output, partial(read, each)) for each in _readings(p) if not wanted.isdisjoint(each.names)):
@@ -133,23 +133,55 @@ class _Reading:
         output: Where the gradient is met.
         factors: ``(N, positions, parameters)``: what the first entry multiplies, and ones for a bias.
         channels_second: Whether the output's channels are its second axis, not its last.
+        last: How many last axes they are, where they are more than one.
     """
 
     names: tuple[str, ...]
     output: Tensor
     factors: Tensor
     channels_second: bool
+    last: int = 1
+
+    def entries(self, g: Tensor) -> Tensor:
+        """Of the gradient at the output, those of the first entries for every sample, ``(N, 1, parameters)``."""
+        g = g.flatten(g.ndim - self.last) if self.last > 1 else g
+        return torch.bmm(_first_channel(g, self.channels_second), self.factors)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpreadReading:
+    """A parameter that acts on all samples alike."""
+
+    at: Spread
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.at.weight,)
+
+    @property
+    def output(self) -> Tensor:
+        return self.at.output
+
+    def entries(self, g: Tensor) -> Tensor:
+        """Of the gradient at the output, that of the first entry for every sample, ``(N, 1, 1)``."""
+        return self.at.by_sample(g)[:, None, :1]
 
 
 @quantity
-def _readings(p: Probe) -> tuple[_Reading, ...]:
+def _readings(p: Probe) -> tuple[_Reading | _SpreadReading, ...]:
     """Where a parameter's first entry can be read, sample by sample."""
     t = trace(p)
     layers = [layer for layer in t.layers if layer.samples == len(p.x) and layer.output.requires_grad]
-    norms = [norm for norm in t.norms if norm.samples == len(p.x)]
+    norms = [norm for norm in t.norms if norm.samples == len(p.x) and norm.output.requires_grad]
     found = [_reading(layer.weight, layer.bias, layer, _seen(layer), layer.conv is not None) for layer in layers]
-    found += [_reading(norm.weight, norm.bias, norm, _first_channel(norm.x, True), True) for norm in norms]
-    return (*found, *(_table(lookup) for lookup in t.lookups if lookup.samples == len(p.x)))
+    for norm in norms:
+        second = not norm.last
+        seen = norm.standard if second else norm.standard.flatten(norm.x.ndim - norm.last)
+        read = _reading(norm.weight, norm.bias, norm, _first_channel(seen, second), second)
+        found.append(replace(read, last=max(1, norm.last)))
+    found += [_table(lookup) for lookup in t.lookups if lookup.samples == len(p.x)]
+    spread = [at for at in t.spread if at.samples == len(p.x) and at.output.requires_grad]
+    return (*found, *map(_SpreadReading, spread))
 
 
 def _table(lookup: EmbeddingLookup) -> _Reading:
