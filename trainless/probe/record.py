@@ -360,9 +360,9 @@ class Recorder(TorchFunctionMode):
         else:
             return False
         wide = own.ndim - output.ndim
-        if id(own) not in self.names or others is own or output.shape.count(self.samples) < 1 or wide > 0:
-            return False
-        inner = zip(own.shape[1 if wide == 0 else 0 :], output.shape[1 if wide == 0 else -own.ndim :], strict=True)
+        if id(own) not in self.names or others is own or wide > 0 or (others is not None and self.flow is None):
+            return False  # without a flow nobody knows what comes from the input
+        inner = zip(own.shape[1 if wide == 0 else 0 :], output.shape[1 if wide == 0 else -wide :], strict=True)
         alike = len(output) == self.samples and (wide < 0 or len(own) == 1) and all(a in (1, b) for a, b in inner)
         axes = Axes() if others is None else self._axes(others)
         if not alike or axes is None or (others is None and output.shape.count(self.samples) > 1):
