@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.moves import has_options
 from trainless.spaces.ops import BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, IndependentDecisions, require_arch, require_grid
 from trainless.spaces.residual import initialise
 from trainless.spaces.sketch import Block, Chain
 
@@ -32,7 +31,7 @@ _DECISIONS = (
 
 
 @dataclass(frozen=True)
-class Inception(ShownSpace):
+class Inception(IndependentDecisions):
     """InceptionTime: filters, modules, kernels and stem stride are open; signals only.
 
     A module is a 1×1 bottleneck, three convolutions of different lengths on it, a maximum of three positions with a 1×1
@@ -56,12 +55,6 @@ class Inception(ShownSpace):
                 f"inception takes signals; the task {task.name!r} has inputs of shape {task.input_shape}: choose"
                 " another space, such as residual"
             )
-
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
 
     def plain(self, task: Task) -> Arch:
         """The paper's network; half of its filters and a stem where signals are longer than 256."""
@@ -102,13 +95,6 @@ class Inception(ShownSpace):
                 inputs = 4 * filters
         tally.linear(inputs, task.target.outputs)
         return tally.counts()
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         filters, modules, kernels, stride = _values(arch)

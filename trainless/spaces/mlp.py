@@ -10,14 +10,11 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
 from trainless.spaces.protocol import (
     Counts,
+    IndependentDecisions,
     Network,
-    ShownSpace,
-    format_pairs,
-    parse_pairs,
     require_arch,
 )
 from trainless.spaces.sketch import Block, Chain
@@ -36,7 +33,7 @@ _DECISIONS = (
 
 
 @dataclass(frozen=True)
-class Mlp(ShownSpace):
+class Mlp(IndependentDecisions):
     """Residual networks of linear layers: width, depth, width inside a block and dropout are open.
 
     All values of an input side by side, a linear layer to the width, blocks of norm, linear layer, ReLU, dropout and
@@ -58,12 +55,6 @@ class Mlp(ShownSpace):
     def check(self, task: Task) -> None:
         if task.vocabulary:
             raise InputError(f"{self.name} takes numbers; the task {task.name!r} has tokens: choose another space")
-
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
 
     def plain(self, task: Task) -> Arch:
         """The network that one takes without any search: 64 wide, 256 where there are thousands of samples."""
@@ -87,13 +78,6 @@ class Mlp(ShownSpace):
         tally.norm(width)
         tally.linear(width, task.target.outputs)
         return tally.counts()
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         width, depth, inner = WIDTHS[arch[0]], DEPTHS[arch[1]], INNER[arch[2]]

@@ -18,8 +18,7 @@ from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.core.text import one_line
-from trainless.spaces.moves import has_options
-from trainless.spaces.protocol import ShownSpace, format_pairs, parse_pairs, require_arch
+from trainless.spaces.protocol import IndependentDecisions, require_arch
 from trainless.spaces.sketch import Block, Chain
 
 SIDES = (64, 96, 128, 224)  # pixels that a backbone sees along the shorter side
@@ -35,7 +34,7 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True)
-class Pretrained(ShownSpace):
+class Pretrained(IndependentDecisions):
     """A backbone of timm with weights from a file, a new classifier, and the side that its images are brought to.
 
     The first convolution is fitted to the data's channels as timm does it. Weights are read as tensors alone, never as
@@ -61,12 +60,6 @@ class Pretrained(ShownSpace):
         if self.architecture not in _timm().list_models():
             raise InputError(f"timm knows no architecture {self.architecture!r}: name one of timm.list_models()")
 
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
-
     def plain(self, task: Task) -> Arch:
         """The least side that loses no pixel, 224 at most."""
         shorter = min(task.input_shape[1:])
@@ -88,13 +81,6 @@ class Pretrained(ShownSpace):
             self.architecture, pretrained=False, num_classes=task.target.outputs, in_chans=task.input_shape[0]
         )
         return PretrainedNetwork(made, SIDES[arch[0]])
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         side = Block("resize", f"shorter side {_SIDE.options[arch[0]]}")

@@ -15,7 +15,7 @@ from trainless.core.markup import card
 from trainless.core.task import Task
 from trainless.core.text import counted
 from trainless.core.user_files import class_digest
-from trainless.spaces.moves import Choices, size
+from trainless.spaces.moves import Choices, has_options, size
 
 
 @runtime_checkable
@@ -46,6 +46,23 @@ class ShownSpace:
         rows = [[decision.name, ", ".join(decision.options)] for decision in self.decisions]
         several = f"{size(self):,} combinations of {counted(len(self.decisions), 'decision')}"
         return card(f"Space {self.name}", several, head=["decision", "options"], rows=rows)
+
+
+class IndependentDecisions(ShownSpace):
+    """A space whose every combination of options is a network unlike all others, written as ``name=option,…``."""
+
+    def valid(self: Space, arch: Arch) -> bool:
+        return has_options(self, arch)
+
+    def canonical(self, arch: Arch) -> Arch:
+        return arch
+
+    def parse(self: Space, text: str) -> Arch:
+        return parse_pairs(self.name, self.decisions, text)
+
+    def format(self: Space, arch: Arch) -> str:
+        require_arch(self, arch)
+        return format_pairs(self.decisions, arch)
 
 
 @runtime_checkable

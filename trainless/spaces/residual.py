@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.moves import has_options
 from trainless.spaces.ops import AVERAGE, GLOBAL, MAXIMUM, NORM, BlockNetwork, Tally, conv
-from trainless.spaces.protocol import Counts, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, IndependentDecisions, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 WIDTHS = (16, 32, 64)
@@ -56,7 +55,7 @@ class ResidualShape:
 
 
 @dataclass(frozen=True)
-class Residual(ShownSpace):
+class Residual(IndependentDecisions):
     """Residual networks: width, depth, stages, kernel, stem stride, gates and pooling are open.
 
     A stem (convolution, norm, ReLU), stages of ``depth`` basic blocks (two convolutions with norms around a
@@ -99,12 +98,6 @@ class Residual(ShownSpace):
 
     def check(self, task: Task) -> None:
         require_grid(self, task, 4, ", which halves them at least once")
-
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
 
     def plain(self, task: Task) -> Arch:
         """The network that a competent person takes for inputs of such a size, without any search.
@@ -151,13 +144,6 @@ class Residual(ShownSpace):
                 tally.linear(_inside(outputs), outputs)
         tally.linear(shape.features, task.target.outputs)
         return tally.counts()
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         width, depth, stages, kernel, stride, gate, pool = (

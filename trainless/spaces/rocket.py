@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from trainless.core.arch import Arch, Decision
 from trainless.core.task import Task
-from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
-from trainless.spaces.protocol import Counts, Network, ShownSpace, format_pairs, parse_pairs, require_arch, require_grid
+from trainless.spaces.protocol import Counts, IndependentDecisions, Network, require_arch, require_grid
 from trainless.spaces.sketch import Block, Chain
 
 FEATURES = (1000, 2500, 5000, 10_000)
@@ -61,7 +60,7 @@ class RocketShape:
 
 
 @dataclass(frozen=True)
-class Rocket(ShownSpace):
+class Rocket(IndependentDecisions):
     """Convolutions that are never trained: number of features, kind of kernels and differences are open.
 
     Fixed kernels are MiniROCKET's: 84 of nine weights at dilations up to the input's length, and of each the share of
@@ -89,12 +88,6 @@ class Rocket(ShownSpace):
 
     def check(self, task: Task) -> None:
         require_grid(self, task, 4, ", whose kernels span several positions")
-
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
 
     def plain(self, task: Task) -> Arch:
         """MiniROCKET, with as many of its 10,000 features as a training part of such a size affords in a minute."""
@@ -134,13 +127,6 @@ class Rocket(ShownSpace):
             features += _number(plan, per, shape)
         tally.linear(features, task.target.outputs)
         return tally.counts()
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         features, kernels, differences = (

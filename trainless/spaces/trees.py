@@ -11,14 +11,11 @@ from torch import Tensor, nn
 from trainless.core.arch import Arch, Decision
 from trainless.core.errors import InputError
 from trainless.core.task import Task
-from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
 from trainless.spaces.protocol import (
     Counts,
+    IndependentDecisions,
     Network,
-    ShownSpace,
-    format_pairs,
-    parse_pairs,
     require_arch,
 )
 from trainless.spaces.sketch import Block, Chain
@@ -36,7 +33,7 @@ _DECISIONS = (
 
 
 @dataclass(frozen=True)
-class Trees(ShownSpace):
+class Trees(IndependentDecisions):
     """Extremely randomised trees (Geurts et al., 2006) on the values of an input: how many, and of how many leaves.
 
     A tree asks of one value at a time whether it is at most a threshold, 24 times at most, and answers with what its
@@ -59,12 +56,6 @@ class Trees(ShownSpace):
                 f" {task.input_shape}: choose another space"
             )
 
-    def valid(self, arch: Arch) -> bool:
-        return has_options(self, arch)
-
-    def canonical(self, arch: Arch) -> Arch:
-        return arch
-
     def plain(self, task: Task) -> Arch:
         """A hundred trees, with as many leaves as there are samples where that is possible."""
         self.check(task)
@@ -85,13 +76,6 @@ class Trees(ShownSpace):
         tally = Tally()
         tally.linear(task.target.outputs, task.target.outputs)
         return tally.counts()
-
-    def parse(self, text: str) -> Arch:
-        return parse_pairs(self.name, self.decisions, text)
-
-    def format(self, arch: Arch) -> str:
-        require_arch(self, arch)
-        return format_pairs(self.decisions, arch)
 
     def sketch(self, arch: Arch) -> tuple[Chain]:
         trees, leaves = (decision.options[option] for decision, option in zip(self.decisions, arch, strict=True))
