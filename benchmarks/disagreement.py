@@ -21,24 +21,21 @@ import itertools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.recipes import PACE, fold_of
-from benchmarks.searched import near, opened, plain_of
+from benchmarks.recipes import fold_of
+from benchmarks.searched import near, opened, plain_of, recipe_within
 from trainless.core.arch import Arch, Proposal
 from trainless.core.files import write_atomic, write_json
 from trainless.core.seeds import seeded
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.types import Floats
-from trainless.designs.budget import FULL, good_epochs
 from trainless.designs.diversity import disagreeing
-from trainless.designs.planning import recipe_of
-from trainless.designs.settings import DesignSettings
 from trainless.execution.executor import perform
 from trainless.learn.ensemble import average, confidence_curve
 from trainless.learn.loop import train
@@ -107,13 +104,7 @@ def _with_seeds(archs: Sequence[Arch]) -> list[tuple[Arch, int]]:
 def trained(job: Job, task: Task, seconds: float, device: str) -> dict[str, Any]:
     """Train one network for so many core seconds by counted multiply–accumulates; what it says of what is held out."""
     own = fold_of(task, job.fold, FOLDS)
-    n, flops = len(own.part("train")), float(SPACE.counts(job.arch, own).flops)
-    settings = DesignSettings().resolved()
-    epochs = seconds * PACE / (3 * flops * n)
-    most = FULL * good_epochs(n, recipe_of(settings, own).batch)
-    made = recipe_of(settings, own, max(1, round(min(most, max(1.0, epochs)))))
-    if epochs < 1:
-        made = replace(made, samples=max(64, int(epochs * n)))
+    made, _ = recipe_within(own, job.arch, seconds)
     weights = 1000 * job.seed + job.weights
     with seeded(weights):
         net = SPACE.build(job.arch, own)

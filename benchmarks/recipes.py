@@ -12,7 +12,7 @@ import itertools
 import json
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any
@@ -140,44 +140,72 @@ def one(name: str, fold: int, label: str, seed: int, device: str) -> dict[str, A
     chosen, arch, made, flops = setting_of(task, VARIANTS[label])
     with seeded(seed):
         net = chosen.build(arch, task)
+    about = {"set": name, "fold": fold, "variant": label, "flops": flops, "arch": chosen.format(arch)}
+    return trained_on(task, net, made, seed, device, about)
+
+
+def trained_on(task: Task, net: Any, made: Recipe, seed: int, device: str, about: dict[str, Any]) -> dict[str, Any]:
+    """Train a network; the logarithms of what it says of the samples held out, with what is known about it."""
     start = time.monotonic()
     trained = train(net, task, made, seed=seed, device=device)
-    seconds = time.monotonic() - start
+    about |= {"seconds": time.monotonic() - start, "status": trained.status}
+    about |= {"seed": seed, "epochs": made.epochs, "samples": made.samples}
     said, valid = predict_part(trained.net, task, "valid", device), task.part("valid")
-    y = np.asarray(valid.y)[valid.first]
-    about = {"set": name, "fold": fold, "variant": label, "seed": seed, "epochs": made.epochs, "status": trained.status}
-    about |= {"seconds": seconds, "flops": flops, "samples": made.samples, "arch": chosen.format(arch)}
-    return {"about": about, "answers": np.log(np.maximum(said, 1e-30)).astype(np.float32), "y": y}
+    answers = np.log(np.maximum(said, 1e-30)).astype(np.float32)
+    return {"about": about, "answers": answers, "y": np.asarray(valid.y)[valid.first]}
 
 
-def main() -> None:
-    """Run the study as the command line asks for it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(description: str | None) -> argparse.ArgumentParser:
+    """What a study of trainings can be asked for."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--sets", nargs="+", required=True)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
-    parser.add_argument("--folds", type=int, default=FOLDS)
-    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=500.0, help="No job is begun after so many.")
     parser.add_argument("--output", required=True)
-    asked = parser.parse_args()
-    jobs = list(itertools.product(range(asked.seeds), range(asked.folds), asked.variants, asked.sets))
+    return parser
+
+
+def pool_of(asked: argparse.Namespace) -> ProcessPoolExecutor:
+    """The processes that train."""
+    return ProcessPoolExecutor(asked.processes, mp_context=multiprocessing.get_context("spawn"))
+
+
+def train_all(
+    pool: ProcessPoolExecutor,
+    one: Callable[..., dict[str, Any]],
+    jobs: Sequence[tuple[Any, ...]],
+    asked: argparse.Namespace,
+    **more: Any,
+) -> None:
+    """Do all trainings that can be begun in time, and write what they came to."""
     start, found = time.monotonic(), []
-    with ProcessPoolExecutor(asked.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(one, name, fold, label, seed, asked.device) for seed, fold, label, name in jobs}
-        for done in as_completed(running):
-            if done.cancelled():
-                continue
-            found.append(done.result())
-            if time.monotonic() - start > asked.seconds:
-                for each in running:
-                    each.cancel()
+    running = {pool.submit(one, *job) for job in jobs}
+    for done in as_completed(running):
+        if done.cancelled():
+            continue
+        found.append(done.result())
+        if time.monotonic() - start > asked.seconds:
+            for each in running:
+                each.cancel()
     arrays = {f"answers/{place}": each["answers"] for place, each in enumerate(found)}
     arrays |= {f"y/{place}": each["y"] for place, each in enumerate(found)}
-    about = json.dumps([each["about"] for each in found])
-    np.savez_compressed(asked.output, about=np.array(about), **arrays)
+    texts = {"about": [each["about"] for each in found], **more}
+    np.savez_compressed(asked.output, **{name: np.array(json.dumps(text)) for name, text in texts.items()}, **arrays)
     print(f"{len(found)} of {len(jobs)} trainings in {time.monotonic() - start:.0f} s")
+
+
+def main() -> None:
+    """Run the study as the command line asks for it."""
+    parser = options(__doc__)
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
+    parser.add_argument("--folds", type=int, default=FOLDS)
+    parser.add_argument("--seeds", type=int, default=1)
+    asked = parser.parse_args()
+    every = itertools.product(range(asked.seeds), range(asked.folds), asked.variants, asked.sets)
+    jobs = [(name, fold, label, seed, asked.device) for seed, fold, label, name in every]
+    with pool_of(asked) as pool:
+        train_all(pool, one, jobs, asked)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,15 @@ for the same number of core seconds. ``python -m benchmarks.searched --sets … 
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.recipes import PACE, SECONDS, fold_of
+from benchmarks.recipes import PACE, SECONDS, fold_of, options, pool_of, train_all, trained_on
 from trainless.core.arch import Arch, Proposal
 from trainless.core.seeds import seeded
 from trainless.core.task import Task
@@ -27,8 +23,7 @@ from trainless.designs.budget import FULL, good_epochs
 from trainless.designs.planning import plains, recipe_of
 from trainless.designs.settings import DesignSettings
 from trainless.execution.executor import perform
-from trainless.learn.loop import train
-from trainless.learn.predictor import predict_part
+from trainless.learn.recipe import Recipe
 from trainless.rankings import ranking
 from trainless.runs.signals import scores_of
 from trainless.scoring.measures import ByProxies
@@ -89,58 +84,37 @@ def found_by_ranking(name: str, device: str) -> dict[str, Any]:
     return {"set": name, "plain": plain, "ranking": best, "random": others, "seconds": seconds}
 
 
+def recipe_within(task: Task, arch: Arch, seconds: float) -> tuple[Recipe, float]:
+    """What a design would train an arch by in so many core seconds, by its multiply–accumulates, which come with it."""
+    n, flops = len(task.part("train")), float(SPACE.counts(arch, task).flops)
+    settings = DesignSettings().resolved()
+    epochs = seconds * PACE / (3 * flops * n)
+    most = FULL * good_epochs(n, recipe_of(settings, task).batch)
+    made = recipe_of(settings, task, max(1, round(min(most, max(1.0, epochs)))))
+    return (made if epochs >= 1 else replace(made, samples=max(64, int(epochs * n)))), flops
+
+
 def one(name: str, fold: int, kind: str, seed: int, arch: Arch, device: str) -> dict[str, Any]:
     """Train one network on one fold; what it says of the samples held out."""
     task = fold_of(opened(name), fold, FOLDS)
-    n, flops = len(task.part("train")), float(SPACE.counts(arch, task).flops)
-    settings = DesignSettings().resolved()
-    epochs = SECONDS * PACE / (3 * flops * n)
-    most = FULL * good_epochs(n, recipe_of(settings, task).batch)
-    made = recipe_of(settings, task, max(1, round(min(most, max(1.0, epochs)))))
-    if epochs < 1:
-        made = replace(made, samples=max(64, int(epochs * n)))
+    made, flops = recipe_within(task, arch, SECONDS)
     with seeded(seed):
         net = SPACE.build(arch, task)
-    start = time.monotonic()
-    trained = train(net, task, made, seed=seed, device=device)
-    seconds = time.monotonic() - start
-    said, valid = predict_part(trained.net, task, "valid", device), task.part("valid")
-    about = {"set": name, "fold": fold, "variant": kind, "seed": seed, "epochs": made.epochs, "status": trained.status}
-    about |= {"seconds": seconds, "flops": flops, "arch": SPACE.format(arch)}
-    answers = np.log(np.maximum(said, 1e-30)).astype(np.float32)
-    return {"about": about, "answers": answers, "y": np.asarray(valid.y)[valid.first]}
+    about = {"set": name, "fold": fold, "variant": kind, "flops": flops, "arch": SPACE.format(arch)}
+    return trained_on(task, net, made, seed, device, about)
 
 
 def main() -> None:
     """Run the study as the command line asks for it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", required=True)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=500.0, help="No job is begun after so many.")
-    parser.add_argument("--output", required=True)
-    asked = parser.parse_args()
-    start, found, chosen = time.monotonic(), [], []
-    with ProcessPoolExecutor(asked.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    asked, start = options(__doc__).parse_args(), time.monotonic()
+    with pool_of(asked) as pool:
         chosen = list(pool.map(found_by_ranking, asked.sets, [asked.device] * len(asked.sets)))
         print(f"ranked after {time.monotonic() - start:.0f} s", flush=True)
         jobs = []
         for fold, place, about in itertools.product(range(FOLDS), range(FIRST), chosen):
             trained = {"plain": about["plain"], "ranking": about["ranking"][place], "random": about["random"][place]}
             jobs += [(about["set"], fold, kind, place, tuple(arch), asked.device) for kind, arch in trained.items()]
-        running = {pool.submit(one, *job) for job in jobs}
-        for done in as_completed(running):
-            if done.cancelled():
-                continue
-            found.append(done.result())
-            if time.monotonic() - start > asked.seconds:
-                for each in running:
-                    each.cancel()
-    arrays = {f"answers/{place}": each["answers"] for place, each in enumerate(found)}
-    arrays |= {f"y/{place}": each["y"] for place, each in enumerate(found)}
-    about = json.dumps([each["about"] for each in found])
-    np.savez_compressed(asked.output, about=np.array(about), chosen=np.array(json.dumps(chosen)), **arrays)
-    print(f"{len(found)} of {len(jobs)} trainings in {time.monotonic() - start:.0f} s")
+        train_all(pool, one, jobs, asked, chosen=chosen)
 
 
 if __name__ == "__main__":
