@@ -19,7 +19,7 @@ from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.execution import slurm
 from trainless.execution.executor import Execution, Job, pool_for
-from trainless.execution.node import Node
+from trainless.execution.node import WorkingNode
 from trainless.execution.queue import Name, Queue
 from trainless.execution.slurm import Slurm
 from trainless.execution.slurm_options import SlurmOptions, slurm_options
@@ -156,7 +156,7 @@ def test_a_node_that_was_forgotten_comes_back(tmp_path: Path) -> None:
     queue.put(Name(1, 1), "job")
     with queue.beating("one-1"):
         queue.forget("one-1")
-        node = Node(queue, "one-1", pool_for(Sum(), Execution()), 60.0, lambda: False)
+        node = WorkingNode(queue, "one-1", pool_for(Sum(), Execution()), 60.0, lambda: False)
         try:
             assert node._take()
             assert list(queue.nodes()) == ["one-1"]

@@ -25,7 +25,7 @@ from trainless.store import Key, Result, Selection, claim_files, is_folder, stor
 from trainless.store import claims as store_claims
 from trainless.store import folder as store_folder
 from trainless.store.folder import FolderStore
-from trainless.store.journal import Journal, entries, line_of
+from trainless.store.journal import FolderJournal, entries, line_of
 
 KEY = Key("nb201", "0,1", "snip", 1, "own", "cafe", 0)
 GOOD = Result(2.5, "ok", 10.0, 1.25)
@@ -155,7 +155,7 @@ def test_everybody_takes_the_same_of_two_results_that_were_kept_at_once(tmp_path
     found = [entry for _, entry in entries(journal)]
     (row,) = [row for row in found[1]["rows"] if row[0] == "results"]
     for name, value, later in (("0" * 24, 7.0, 5.0), ("f" * 24, 8.0, -5.0)):
-        other = Journal(journal.with_name(name))
+        other = FolderJournal(journal.with_name(name))
         other.append(found[0])
         theirs = [*row[:3], value, *row[4:]]
         theirs[7] += later

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainless.core.types import Array
-from trainless.tasks.weights import MANY, Repeated, repeated, rounded
+from trainless.tasks.weights import MANY, RepeatedRows, repeated, rounded
 
 WEIGHTS = st.lists(st.integers(0, 5), min_size=2, max_size=40).filter(any)
 
 
-def shown(found: Repeated, x: Array, y: Array) -> list[tuple[float, int, int]]:
+def shown(found: RepeatedRows, x: Array, y: Array) -> list[tuple[float, int, int]]:
     """What there is, in its order, without a word on which rows it came from."""
     rows = zip(found.rows, found.times, strict=True)
     return [(float(x[row, 0]), int(y[row]), int(times)) for row, times in rows]

@@ -48,7 +48,7 @@ class NodeWork:
     patience: float
 
 
-class Node:
+class WorkingNode:
     """The jobs that this place has, and the pool that does them."""
 
     def __init__(
@@ -131,7 +131,7 @@ def main(folder: str, digest: str, allocation: str) -> int:
         given: NodeWork = queue.work(digest)
         os.chdir(given.directory)
         pool = pool_for(given.packed.unpack(), given.execution)
-        place = Node(queue, node, pool, given.patience, lambda: bool(asked))
+        place = WorkingNode(queue, node, pool, given.patience, lambda: bool(asked))
         try:
             place.work()
         except TrainlessError as error:

@@ -42,7 +42,7 @@ class Random(SignalSearcher):
 
 
 @runtime_checkable
-class Listed(Choices, Protocol):
+class ListedChoices(Choices, Protocol):
     """A space that lists its different archs itself, where few of those that its decisions span are valid."""
 
     def unique(self) -> Iterator[Arch]:
@@ -64,7 +64,7 @@ class Exhaustive(SignalSearcher):
 
     def _from(self, position: int) -> Iterator[Arch]:
         """Everything from a position on, allowed or not."""
-        if self.canonical and isinstance(self.space, Listed):
+        if self.canonical and isinstance(self.space, ListedChoices):
             return itertools.islice(self.space.unique(), position, None)
         return (arch_at(self.space, place) for place in range(position, size(self.space)))
 

@@ -37,7 +37,7 @@ from trainless.core.types import Json
 from trainless.store import claims
 from trainless.store.claim_files import ClaimFiles
 from trainless.store.claims import LEASE_SECONDS
-from trainless.store.journal import Journal, cell, entries, explained, line_of, open_plain, sync_folder, uncell
+from trainless.store.journal import FolderJournal, cell, entries, explained, line_of, open_plain, sync_folder, uncell
 from trainless.store.keys import StoreError
 from trainless.store.runs import RUN
 from trainless.store.schema import SCHEMA, Cursor, Database, Rows, migrate, require_known
@@ -131,7 +131,7 @@ class FolderDatabase(Database):
         self.path = Path(path).expanduser().absolute()
         self.url, self.shown = f"{self.path}/", str(path)
         self._turn = threading.RLock()
-        self._journal: Journal | None = None
+        self._journal: FolderJournal | None = None
         self._changes: list[list[Any]] | None = None  # of the transaction that is under way
         self._removes = self._closed = False
         with explained(self.shown):
@@ -208,8 +208,8 @@ class FolderDatabase(Database):
         self._newest.update({_key(change): stamp for change in changes if change[0] in LAST})
         return True
 
-    def _begun(self) -> Journal:
-        journal = Journal(self.path / JOURNALS / secrets.token_hex(12))
+    def _begun(self) -> FolderJournal:
+        journal = FolderJournal(self.path / JOURNALS / secrets.token_hex(12))
         journal.append({"schema": SCHEMA, "at": self._at, "owner": claims.owner()})
         return journal
 

@@ -138,7 +138,7 @@ def _entries(path: Path, start: int) -> Iterator[tuple[int, Json | None]]:
         os.close(handle)
 
 
-class Journal:
+class FolderJournal:
     """The journal of this process: lines appended and on the disk before anything is said of them."""
 
     def __init__(self, path: Path) -> None:

@@ -15,7 +15,7 @@ FINE = 4.0  # samples, for each that is there, that other weights are rounded to
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
+class RepeatedRows:
     """The samples that weights come to.
 
     Args:
@@ -29,7 +29,7 @@ class Repeated:
     cases: bool
 
 
-def repeated(x: Array, y: Array, weight: Floats) -> Repeated:
+def repeated(x: Array, y: Array, weight: Floats) -> RepeatedRows:
     """Weigh samples by repetition: twice the weight is the same as twice in the data, whatever the order.
 
     Equal samples are one case with as many copies, so that none is learnt from and held out at once. They are cases of
@@ -54,9 +54,9 @@ def repeated(x: Array, y: Array, weight: Floats) -> Repeated:
     if (sums == np.floor(sums)).all() and sums.sum() <= most:
         alike = len(rows) < MANY or len(np.unique(_keys(x[rows], y[:0]))) < len(rows)
         counts = sums.astype(np.int64)
-        return Repeated(rows, counts if alike else counts // np.gcd.reduce(counts), alike)
+        return RepeatedRows(rows, counts if alike else counts // np.gcd.reduce(counts), alike)
     times = rounded(sums)
-    return Repeated(rows[times > 0], times[times > 0], cases=False)
+    return RepeatedRows(rows[times > 0], times[times > 0], cases=False)
 
 
 def rounded(weight: Floats) -> Index:
