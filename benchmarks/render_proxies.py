@@ -17,6 +17,7 @@ from trainless.proxies import Paper, Proxy, registry
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "proxies.md"
 RESULTS = ROOT / "benchmarks" / "results" / "proxies.json"
+COSTS = ROOT / "benchmarks" / "results" / "cost.json"
 MEMORY_NETWORK = "resnet50"
 GRAF = Paper(
     ("Kadlecová", "Lukasik", "Pilát", "Vidnerová", "Safari", "Neruda", "Hutter"),
@@ -43,14 +44,15 @@ and stored scores of its own, under the name that has the options in alphabetica
 """
 
 
-def page(results: dict[str, Any] | None) -> str:
+def page(results: dict[str, Any] | None, real: dict[str, Any] | None = None) -> str:
     """The whole page as Markdown.
 
     Args:
         results: What ``benchmarks/proxies.py`` wrote; None where it has not been run.
+        real: What ``benchmarks/cost.py`` wrote; None where it has not been run.
     """
     proxies = shipped()
-    parts = [INTRODUCTION, _overview(proxies), _costs(results)]
+    parts = [INTRODUCTION, _overview(proxies), _costs(results), _real_costs(real)]
     parts += [_entry(proxy, results) for proxy in proxies]
     parts += [_structure(), _references(proxies)]
     return "\n".join(part for part in parts if part)
@@ -185,6 +187,34 @@ def _costs(results: dict[str, Any] | None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _real_costs(real: dict[str, Any] | None) -> str:
+    """Well-known networks at two batch sizes, and what a width costs."""
+    if real is None:
+        return ""
+    networks, widths = real["networks"], real["widths"]
+    titles = [title for title in next(iter(networks.values())) if title != "unit"]
+    lines = [
+        "## Costs on well-known networks, and by width\n",
+        f"FBE at batch 16 and 64 on a {real['device']}, PyTorch {real['torch']}, {real['date']}, {real['load']}"
+        " (`benchmarks/cost.py`). In brackets: operations that compute something over those of the plain pass, which is"
+        " about how long a GPU is told what to do. A dash: not measured.\n",
+        _row(("network × batch", *titles)),
+        _row(("---",) * (1 + len(titles))),
+    ]
+    for name, found in networks.items():
+        cells = [found.get(title) for title in titles]
+        lines.append(_row((name, *("–" if cell is None else _with_operations(cell) for cell in cells))))
+    columns = list(next(iter(widths.values())))
+    lines += ["", "FBE by width: four residual blocks of so many channels on images of 8 × 8, batch 16.\n"]
+    lines += [_row(("width", *columns)), _row(("---",) * (1 + len(columns)))]
+    lines += [_row((width, *(f"{row[column]:.2f}" for column in columns))) for width, row in widths.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _with_operations(cell: dict[str, Any]) -> str:
+    return f"{cell['fbe']:.2f}" + (f" ({cell['floor']:.0f})" if "floor" in cell else "")
+
+
 def _structure() -> str:
     from trainless.spaces import structure
 
@@ -209,5 +239,5 @@ def read_results(path: Path = RESULTS) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(read_results()))
+    PAGE.write_text(page(read_results(), read_results(COSTS)))
     sys.stdout.write(f"{PAGE.relative_to(ROOT)} written\n")

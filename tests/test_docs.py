@@ -11,7 +11,7 @@ import pytest
 
 import trainless.proxies
 from benchmarks import render_clinical, render_cluster
-from benchmarks.render_proxies import PAGE, cited, page, papers, read_results, shipped
+from benchmarks.render_proxies import COSTS, PAGE, cited, page, papers, read_results, shipped
 from trainless.proxies import Paper, registry
 
 HOME = Path(trainless.proxies.__file__).parent
@@ -45,7 +45,7 @@ def test_all_that_are_registered_are_defined_here() -> None:
 
 def test_the_page_is_up_to_date() -> None:
     written = PAGE.read_text()
-    assert written == page(read_results()), "run: python benchmarks/render_proxies.py"
+    assert written == page(read_results(), read_results(COSTS)), "run: python benchmarks/render_proxies.py"
 
 
 def test_the_page_of_the_clinical_study_is_up_to_date() -> None:
@@ -81,6 +81,15 @@ def test_costs_are_shown_where_they_were_measured() -> None:
     assert "| grasp | – | – |" in text
     assert "Cost in FBE: 1.23 on resnet50." in text
     assert "## Costs" not in page(None)
+
+
+def test_costs_of_well_known_networks_and_by_width() -> None:
+    about = {"device": "processor", "torch": "2", "date": "today", "load": "alone"}
+    found = {"unit": {"fbe": 1.0}, "suite": {"fbe": 7.254, "floor": 91.6}, "meco": {"fbe": 0.4}}
+    networks = {"small × 16": found, "small × 64": {"suite": {"fbe": 5.0}}}
+    text = page(None, {**about, "networks": networks, "widths": {"64": {"meco": 1.5, "together": 2.0}}})
+    assert "| small × 16 | 7.25 (92) | 0.40 |\n| small × 64 | 5.00 | – |" in text
+    assert "| 64 | 1.50 | 2.00 |" in text
 
 
 def test_every_paper_is_used_and_every_row_is_whole() -> None:
