@@ -142,7 +142,7 @@ def test_four_right_answers_prove_little() -> None:
     for name, low in (("accuracy", 0.025**0.25), ("sensitivity", 0.025**0.5), ("specificity", 0.025**0.5)):
         assert (found[name].value, found[name].low, found[name].high) == pytest.approx((1, low, 1))
     assert (found["balanced_accuracy"].low, found["balanced_accuracy"].high) == pytest.approx((0.025**0.25, 1))
-    share = 0.0125**0.5  # of the two of a class or called so that are both
+    share = 0.025**0.5  # of the two of a class or called so that are both
     assert (found["f1_macro"].low, found["f1_macro"].high) == pytest.approx((2 * share / (1 + share), 1))
     assert (found["auc"].low, found["auc"].high) == pytest.approx((0.025**0.5, 1))  # two disjoint pairs
 
@@ -192,6 +192,45 @@ def test_the_bound_of_perfect_answers_is_the_least_that_can_be(first: int, secon
     there = one**first * other**second >= 0.025 - 1e-12
     assert low == pytest.approx(((one + other) / 2)[there].min(), abs=1e-4)
     assert high == 1
+
+
+@pytest.mark.parametrize(("classes", "each"), [(2, 40), (3, 20), (10, 27)])
+def test_the_bound_of_a_perfect_area_is_the_least_that_can_be(classes: int, each: int) -> None:
+    """Of classes alike in size: where a share of all samples is spoiled, each above and below all others, a pair is in
+    the right order with the chance that neither is spoiled, (1 − share)², and all of n samples are with (1 − share)ⁿ.
+    """
+    y = np.arange(classes * each) % classes
+    low, high = auc_bounds(y, np.eye(classes)[y], 0.95)
+    least = 0.025 ** (2 / len(y))  # (1 − share)² where (1 − share)ⁿ is 2.5 %
+    assert least - 0.003 < low <= least + 1e-12
+    assert high == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 0.9)), min_size=2, max_size=6))
+def test_perfect_areas_miss_the_truth_rarely(classes: list[tuple[int, float]]) -> None:
+    """Whatever the sizes, and whichever share of each class is spoiled: above all others in every area but its own.
+
+    Of classes k and j a pair is in the right order with the chance (1 − share_k) (1 − share_j).
+    """
+    sizes, whole = np.array([size for size, _ in classes]), 1 - np.array([share for _, share in classes])
+    rest = sizes.sum() - sizes
+    true = float(np.mean(whole * ((sizes * whole).sum() - sizes * whole) / rest))
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    low, _ = auc_bounds(y, np.eye(len(sizes))[y], 0.95)
+    assert low <= true + 1e-9 or (whole**sizes).prod() <= 0.025
+
+
+@pytest.mark.parametrize("share", [0.02, 0.08])
+def test_coverage_of_an_area_by_simulation(share: float) -> None:
+    """Three classes of 20, of which this share is spoiled as above: the area is (1 − share)²."""
+    random, y, held = np.random.default_rng(0), np.arange(60) % 3, []
+    for _ in range(200):
+        p = np.eye(3)[y]
+        bad = random.random(60) < share
+        p[bad] = 1.5 - 2 * p[bad]
+        found = evaluate(Target("multiclass", 3), y, p, draws=100)["auc"]
+        held.append(found.low <= (1 - share) ** 2 <= found.high)
+    assert np.mean(held) >= 0.9  # where faults are few a percentile bootstrap keeps somewhat less than it says
 
 
 def test_coverage_of_a_share_is_at_least_what_it_says() -> None:

@@ -187,23 +187,24 @@ def balanced_accuracy_bounds(y: Labels, p: Floats, level: float) -> Bounds:
     """
     hit, there, _ = _counts(y, p.argmax(1), p.shape[1], np.ones(len(y)))
     if len(y) and hit.sum() in (0, len(y)):
-        least = _least_mean(there[there > 0], (1 - level) / 2)
+        n = there[there > 0]
+        least = _least_mean(n, np.full(len(n), 1 / len(n)), (1 - level) / 2)
         return (least, 1.0) if hit.any() else (0.0, 1 - least)
     return _mean_of_shares(hit, there, level)
 
 
-def _least_mean(n: Floats, chance: float) -> float:
-    """The least mean of shares with which n samples of each class are all right with this chance.
+def _least_mean(n: Floats, weights: Floats, chance: float) -> float:
+    """The least weighted mean of shares with which n samples of each are all right with this chance.
 
-    Of Σ s_k under Σ n_k log s_k = log chance and s_k ≤ 1 the least has s_k = min(1, λ n_k) (Lagrange).
+    Of Σ w_k s_k under Σ n_k log s_k = log chance and s_k ≤ 1 the least has s_k = min(1, λ n_k / w_k) (Lagrange).
     """
-    wanted = math.log(chance)
+    wanted, logs = math.log(chance), np.log(n / weights)
 
     def excess(log_scale: float) -> float:
-        return float(n @ np.minimum(0.0, log_scale + np.log(n))) - wanted
+        return float(n @ np.minimum(0.0, log_scale + logs)) - wanted
 
-    found = brentq(excess, wanted - math.log(n.max()) - 1, -math.log(n.min()))
-    return float(np.exp(np.minimum(0.0, found + np.log(n))).mean())
+    found = brentq(excess, wanted / n.sum() - logs.max() - 1, -logs.min())
+    return float(weights @ np.exp(np.minimum(0.0, found + logs)))
 
 
 def f1_macro_bounds(y: Labels, p: Floats, level: float) -> Bounds:
@@ -220,13 +221,42 @@ def auc_bounds(y: Labels, p: Floats, level: float) -> Bounds:
     """Of the area under the ROC curve, one against the rest: as if only disjoint pairs had been compared.
 
     The area is the share of pairs of one case of either kind that are in the right order, and m and n cases have
-    min(m, n) pairs that share no case: these are independent. Where all pairs are in the right order, all in the wrong
-    one or all tied, the interval is conservative; it is meant for nothing else.
+    min(m, n) pairs that share no case: these are independent. Where all pairs are in the right order, or all in the
+    wrong one, the bound is the least, or greatest, area with which all disjoint pairs of any two classes would be so
+    with a chance of (1 − level) / 2. Where all are tied the interval is conservative; it is meant for nothing else.
     """
-    ups = np.array([(y == k).sum() for k in _against_the_rest(y, p)], np.float64)
+    areas, among = _areas(y, p)(np.ones(len(y))), _against_the_rest(y, p)
+    sizes = np.unique(y, return_counts=True)[1].astype(np.float64)
+    if len(sizes) > 1 and areas.sum() in (0, len(areas)):
+        least = _least_mean(*_disjoint_pairs(sizes), (1 - level) / 2)
+        return (least, 1.0) if areas.any() else (0.0, 1 - least)
+    ups = np.array([(y == k).sum() for k in among], np.float64)
     pairs = np.minimum(ups, len(y) - ups)
-    right = np.nan_to_num(_areas(y, p)(np.ones(len(y)))) * pairs
-    return _mean_of_shares(right, pairs, level)
+    return _mean_of_shares(np.nan_to_num(areas) * pairs, pairs, level)
+
+
+def _disjoint_pairs(sizes: Floats) -> tuple[Floats, Floats]:
+    """How many pairs of any two classes can be formed that share no sample, and what each two weigh in the mean area.
+
+    The area of class k against the rest is the mean of its areas A_kj against the classes j, each by its size. A pair
+    of samples that both classes order rightly has at most the chance min(A_kj, A_jk), so that two classes weigh what
+    both have in the mean. Pairs are given out in proportion to weight, as far as the samples last. Numbers that are
+    not whole are means over several ways to pair: Edmonds' (1965) polytope has all that keep the sizes and, of an odd
+    number s of samples, leave one alone; (1 − 1/s), s the three smallest classes, is enough for that.
+    """
+    one, other = np.triu_indices(len(sizes), 1)
+    rest = sizes.sum() - sizes
+    weights = (sizes[other] / rest[one] + sizes[one] / rest[other]) / len(sizes)
+    pairs, left, open_ = np.zeros(len(one)), sizes.copy(), np.ones(len(one), bool)
+    while open_.any():
+        wanted = sum(np.bincount(end, weights * open_, len(sizes)) for end in (one, other))
+        lasts = np.where(wanted > 0, left / np.where(wanted > 0, wanted, 1), math.inf)
+        pairs += lasts.min() * weights * open_
+        left = left - lasts.min() * wanted
+        spent = lasts <= lasts.min() * (1 + 1e-9)
+        open_ &= ~(spent[one] | spent[other])
+    alone = 1 / np.sort(sizes)[:3].sum() if len(sizes) > 2 else 0.0
+    return pairs * (1 - alone), weights
 
 
 Prepare = Callable[..., Weighted]
@@ -280,8 +310,8 @@ def evaluate(
 
     Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
     number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
-    answers that are all right, balanced accuracy, macro F1 and AUC have exact bounds per class put together by
-    Bonferroni, and values have none. Without draws only shares have intervals.
+    answers that are all right, balanced accuracy, macro F1 and AUC have the exact bounds of answers that are all right,
+    or all wrong, else bounds per class put together by Bonferroni; values have none. Without draws only shares have intervals.
 
     Example:
         >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
@@ -376,11 +406,13 @@ def _mean_of_shares(
     """Of the mean over classes of a growing function of a share; classes without samples are left out.
 
     Each class has its exact interval at the level 1 − (1 − level) / classes, so that all hold together (Bonferroni).
+    Where all are right, or all wrong, the level itself is enough: the least likely class is no more likely so than it.
     """
     there = n > 0
     if not there.any():
         return math.nan, math.nan
-    each = 1 - (1 - level) / int(there.sum())
+    same = right.sum() in (0, n.sum())
+    each = level if same else 1 - (1 - level) / int(there.sum())
     ends = [clopper_pearson(a, b, each) for a, b in zip(right[there].tolist(), n[there].tolist(), strict=True)]
     low, high = (float(np.mean([read(one[end]) for one in ends])) for end in (0, 1))
     return low, high
