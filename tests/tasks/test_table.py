@@ -84,3 +84,21 @@ def test_a_header_of_repeated_names_is_refused_at_once(tmp_path: Path) -> None:
     path.write_text("a," * 200_000 + "\n1,1,1,\n")
     with pytest.raises(InputError, match=r"deep.csv has 200,001 columns, more than 20,000"):
         read_table(path)
+
+
+@pytest.mark.parametrize("sign", [",", "."])
+def test_semicolons_of_spreadsheets_where_the_decimal_sign_is_a_comma(tmp_path: Path, sign: str) -> None:
+    lines = [f"{('well', 'ill')[n % 2]};{n}{sign}5;p{n // 2}" for n in range(40)]
+    (tmp_path / "t.csv").write_text("\ufeff" + "\n".join(["diagnosis;age;patient", *lines]))
+    made = task(tmp_path / "t.csv", label="diagnosis")
+    assert made.target.names == ("ill", "well")
+    parts = [part for part in (made.train, made.valid, made.test) if part is not None]
+    assert sorted(float(row[0]) for part in parts for row in part.x[:].reshape(-1, 1)) == [n + 0.5 for n in range(40)]
+    assert all(part.groups is not None for part in parts)
+
+
+def test_two_decimal_signs_are_refused(tmp_path: Path) -> None:
+    lines = [f"{n % 2};{n},5;{n}.5" for n in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["label;age;dose", *lines]))
+    with pytest.raises(InputError, match=r"t.csv has numbers with a comma \(age\) and with a point \(dose\)"):
+        task(tmp_path / "t.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -96,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
         with exit_refused():
             code = typer.main.get_command(app)(list(arguments), prog_name="trainless", standalone_mode=False)
     except TrainlessError as error:
-        return _fail(str(error), 2)
+        return _fail(_as_options(str(error), arguments), 2)
     except typer.TyperException as error:
         where = getattr(error, "ctx", None)
         if where is not None and error.message == where.get_help():  # nothing was asked for
@@ -137,6 +138,24 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
 def _sentence(text: str | None) -> str:
     words = (text or "a value").split(". ")[0].rstrip(".")
     return words[:1].lower() + words[1:]
+
+
+def _as_options(message: str, arguments: Sequence[str]) -> str:
+    """A message with the options that a command line gave in its own spelling, where Python's stands in it.
+
+    Example:
+        >>> _as_options("window=0 was given; expected at least 1", ["look", "ecg", "--window", "0"])
+        '--window 0 was given; expected at least 1'
+        >>> _as_options("digits has no option 'time_column'; it has: seed", ["look", "digits", "--time-column=t"])
+        'digits has no option --time-column; it has: seed'
+    """
+    for text in arguments:
+        option = text.partition("=")[0]
+        if option.startswith("--") and len(option) > 2:
+            name = re.escape(option[2:].replace("-", "_"))
+            message = re.sub(rf"(?<![^\s(]){name}=(?=\S)", f"{option} ", message)
+            message = message.replace(f"option '{option[2:].replace('-', '_')}'", f"option {option}")
+    return message
 
 
 def _given(options: Sequence[str], arguments: Sequence[str]) -> str:

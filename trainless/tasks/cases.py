@@ -143,8 +143,8 @@ def cases_of_table(path: Path, root: Path, reading: Reading, is_case: IsCase, wh
     label = column(rows, str(reading.label), LABELS, "label", path)
     if not file or not label:
         raise InputError(
-            f"{path.name} has the columns {shown(rows.columns)}; expected file, label and optionally group: name them"
-            " with --label and --group"
+            f"{path.name} has the columns {shown(rows.columns)}; expected file, label and, where there are some,"
+            " patient: name those of the label and the patient with --label and --group"
         )
     rest = rows.drop(columns=[file, label])
     who = column(rest, reading.group, GROUPS, "group", path)

@@ -17,6 +17,7 @@ from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.cases import Cases
 from trainless.tasks.reading import Samples, parse_size
+from trainless.tasks.resize import require_detail
 from trainless.tasks.settings import Reading
 from trainless.tasks.weigh import require_plain
 
@@ -86,6 +87,8 @@ def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple
             f"images in {folder.name} have different sizes ({one.name} {first[0]}x{first[1]}, {other.name}"
             f" {second[0]}x{second[1]}): give one size for all, such as --size {suggested(sizes)}"
         )
+    if size:
+        require_detail(size, (max(height for height, _ in sizes), max(width for _, width in sizes)))
     deep = modes <= set(DEEP)
     return "F" if deep else "L" if modes <= {"1", "L"} else "RGB", size or next(iter(sizes))
 

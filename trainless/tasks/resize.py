@@ -14,6 +14,7 @@ from trainless.core.types import Array
 from trainless.tasks.reading import parse_size
 
 PIECE = 2**23  # values that are resized at once
+LARGEST = 32  # times as wide as they are: what inputs may become by interpolation
 FINEST = 1000  # greatest denominator of a resampling
 
 
@@ -44,9 +45,24 @@ def resize(x: Array | Rows, size: tuple[int, ...]) -> Array:
             f"size={'x'.join(map(str, size))} would take {needed / 1e9:,.1f} GB, but this machine has"
             f" {there / 1e9:,.1f} GB: give a smaller --size"
         )
+    require_detail(size, tuple(x.shape[2:]))
     step = max(1, PIECE // max(1, int(np.prod(x.shape[1:]))))
     one = _signals if len(size) == 1 else _grid
     return np.concatenate([one(np.asarray(x[at : at + step]), size) for at in range(0, len(x), step)])
+
+
+def require_detail(size: tuple[int, ...], own: tuple[int, ...]) -> None:
+    """Raise InputError where images or volumes would become far larger than they are, which takes long and adds nothing.
+
+    Example:
+        >>> require_detail((10000, 10000), (28, 28))
+        Traceback (most recent call last):
+        trainless.core.errors.InputError: size=10000x10000 was given for inputs of 28x28; expected at most 896x896
+    """
+    most = tuple(LARGEST * side for side in own)
+    if len(own) > 1 and any(new > limit for new, limit in zip(size, most, strict=True)):
+        shown = ("x".join(map(str, each)) for each in (size, own, most))
+        raise InputError("size={} was given for inputs of {}; expected at most {}".format(*shown))
 
 
 def _signals(x: Array, size: tuple[int, ...]) -> Array:

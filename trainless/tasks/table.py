@@ -93,13 +93,20 @@ def header(path: Path) -> list[str]:
     with readable(path, "a table", "expected a CSV with a header"):
         if path.suffix.lower() == ".parquet":
             return list(_parquet().ParquetFile(path).schema_arrow.names)
-        with open_text(path) as stream:
-            line = stream.readline(HEADER).decode("utf-8", "replace")
-        return [name.strip().strip('"') for name in line.split(_separator(path))]
+        return [name.strip().strip('"') for name in _first_line(path).split(_separator(path))]
+
+
+def _first_line(path: Path) -> str:
+    with open_text(path) as stream:
+        return stream.readline(HEADER).decode("utf-8-sig", "replace")
 
 
 def _separator(path: Path) -> str:
-    return "\t" if ".tsv" in path.suffixes else ","
+    """Tabs, commas, or the semicolons that spreadsheets write where the decimal sign is a comma."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    line = _first_line(path)
+    return ";" if ";" in line and "," not in line else ","
 
 
 def read_table(path: Path, *, names: Sequence[str] = ()) -> pd.DataFrame:
@@ -119,9 +126,28 @@ def read_table(path: Path, *, names: Sequence[str] = ()) -> pd.DataFrame:
 
 def _read_text(path: Path, names: Sequence[str]) -> pd.DataFrame:
     require_text(path)
+    separator = _separator(path)
     if names:
-        return pd.read_csv(path, sep=_separator(path), header=None, names=list(names), dtype=str)
-    return pd.read_csv(path, sep=_separator(path), low_memory=False)
+        return pd.read_csv(path, sep=separator, header=None, names=list(names), dtype=str)
+    rows = pd.read_csv(path, sep=separator, low_memory=False)
+    return _with_decimal_commas(rows, path) if separator == ";" else rows
+
+
+def _with_decimal_commas(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """A table whose numbers may be written as 1,5; where others are written as 1.5 nobody knows what is meant."""
+    read = {name: pd.to_numeric(values.str.replace(",", "."), errors="coerce") for name, values in _texts(rows)}
+    commas = {name: values for name, values in read.items() if bool((values.isna() == rows[name].isna()).all())}
+    points = [name for name, values in rows.select_dtypes("float").items() if bool((values % 1 > 0).any())]
+    if commas and points:
+        raise InputError(
+            f"{path.name} has numbers with a comma ({next(iter(commas))}) and with a point ({points[0]}); expected one"
+            " decimal sign"
+        )
+    return rows.assign(**{str(name): values for name, values in commas.items()})
+
+
+def _texts(rows: pd.DataFrame) -> list[tuple[Any, pd.Series]]:
+    return [(name, values) for name, values in rows.items() if pd.api.types.is_string_dtype(values)]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
