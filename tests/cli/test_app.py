@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Answer
 from trainless import __version__
 from trainless.catalogue import REGISTRIES
+from trainless.cli.table import print_leaderboard
 from trainless.core.progress import tracked
 
 Call = Callable[..., Answer]
@@ -88,3 +89,18 @@ def test_a_bar_appears_once_it_takes_long(monkeypatch: pytest.MonkeyPatch, capsy
     shown = capsys.readouterr().err
     assert "slowly" in shown
     assert "3/3" in shown
+
+
+def test_a_leaderboard_keeps_architectures_readable_and_names_what_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    scores = [f"score{n}" for n in range(12)]
+    print_leaderboard("The best", ["rank", "architecture", *scores, "params"], [["1", "x" * 40, *"1" * 12, "618"]], 1)
+    said = capsys.readouterr().out
+    assert "x" * 36 in said  # in one line
+    assert "618" in said
+    shown = [name for name in scores if f" {name} " in said]
+    left = said.partition("Not shown here: ")[2].partition(";")[0].split(", ")
+    assert shown
+    assert [*shown, *left] == scores

@@ -58,6 +58,6 @@ def test_json_and_refusals(table: Path, capsys: pytest.CaptureFixture[str]) -> N
     found = json.loads(capsys.readouterr().out)
     assert (sum(found["cases"].values()), found["kind"]) == (60, "binary")
     assert run(["look", str(table), "--label", "outcome", "--size", "3x3"]) == 2
-    assert "size='3x3' was given; expected a whole number above 0, such as 64" in capsys.readouterr().err
+    assert "--size '3x3' was given; expected a whole number above 0, such as 64" in capsys.readouterr().err
     assert run(["look", "noise:3x8x8:2"]) == 2
     assert "has no data to look at" in capsys.readouterr().err

@@ -156,7 +156,7 @@ def test_a_design_learns_and_goes_on_to_the_same(tmp_path: Path) -> None:
     assert archs[2:] == json.loads((whole / CHOICE).read_text())["texts"]
     assert summary["test"]["by_searcher"]["learned"]["size"] == 2
     assert "learning from the first members" in (whole / "report.html").read_text()
-    with pytest.raises(InputError, match="holds a run with learn=True, and learn=False was asked for"):
+    with pytest.raises(InputError, match="holds a run with learn True, and learn False was asked for"):
         design(blobs(200), whole, settings=replace(LEARNING, learn=False))
 
 

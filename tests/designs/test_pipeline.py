@@ -104,7 +104,7 @@ def test_killed_anywhere_it_ends_with_the_same(plain: Path, tmp_path: Path) -> N
 
 
 def test_other_settings_do_not_mix(plain: Path) -> None:
-    with pytest.raises(InputError, match="holds a run with seed=0, and seed=1 was asked for"):
+    with pytest.raises(InputError, match="holds a run with seed 0, and seed 1 was asked for"):
         design(blobs(), plain, seed=1, settings=small(baseline=1))
 
 

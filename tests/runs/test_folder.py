@@ -24,7 +24,7 @@ def test_a_run_is_started_gone_on_with_and_extended(tmp_path: Path) -> None:
     assert again == {**first, "budget": {"evaluations": 9}}
     assert read_configuration(tmp_path / "run") == again
     assert {"trainless", "torch", "python"} <= set(first["environment"])
-    with pytest.raises(InputError, match="holds a run with searcher='random', and searcher='local' was asked for"):
+    with pytest.raises(InputError, match="holds a run with searcher 'random', and searcher 'local' was asked for"):
         open_folder(tmp_path / "run", {"searcher": "local"}, BUDGET)
 
 

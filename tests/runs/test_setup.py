@@ -212,7 +212,7 @@ def test_a_folder_takes_the_mended_command_after_a_mistake(tmp_path: Path) -> No
     search(
         TASK, SPACE, "evolution", evaluations=3, out=tmp_path / "run", seed=4, settings=SearchSettings(measure=Sum())
     )
-    with pytest.raises(InputError, match="holds a run with seed=4"):
+    with pytest.raises(InputError, match="holds a run with seed 4"):
         search(
             TASK,
             SPACE,

@@ -95,7 +95,7 @@ def test_a_search_is_seen_live_and_gone_on_with_on_another_machine(database: str
 
 def test_another_run_of_the_same_name_is_refused(database: str, tmp_path: Path) -> None:
     found(tmp_path / "a" / "run", store=database)
-    with pytest.raises(InputError, match="holds a run with seed=3, and seed=4 was asked for"):
+    with pytest.raises(InputError, match="holds a run with seed 3, and seed 4 was asked for"):
         found(tmp_path / "b" / "run", store=database, seed=4)
     found(tmp_path / "c" / "run", seed=4)
     with pytest.raises(InputError, match=r"holds another run than 'run' in .*/"):

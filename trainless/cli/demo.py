@@ -106,17 +106,12 @@ def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:
     import csv
     import io
 
-    from rich.table import Table
-    from rich.text import Text
-
-    from trainless.cli.table import console, number
+    from trainless.cli.table import number, print_leaderboard
     from trainless.core.files import write_atomic
     from trainless.core.opening import without_links
 
     header = ["rank", "architecture", *scores.proxies, "sum of ranks"]
-    table = Table(title=f"The best {min(SHOWN, len(ranked))} of {len(ranked)}", title_justify="left")
-    for name in header:
-        table.add_column(name, justify="left" if name == "architecture" else "right", overflow="fold")
+    shown: list[list[str]] = []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -124,10 +119,9 @@ def _show(scores: Scores, ranked: list[tuple[int, int]], out: Path) -> None:
         values = [float(scores.column(proxy)[place]) for proxy in scores.proxies]
         writer.writerow([rank, scores.candidates[place], *values, total])
         if rank <= SHOWN:
-            cells = [str(rank), scores.candidates[place], *map(number, values), str(total)]
-            table.add_row(*map(Text, cells))
+            shown.append([str(rank), scores.candidates[place], *map(number, values), str(total)])
     write_atomic(without_links(out) / "leaderboard.csv", text.getvalue())
-    console().print(table)
+    print_leaderboard(f"The best {len(shown)} of {len(ranked)}", header, shown, 1)
 
 
 def _picture(space: Space, arch: Arch, out: Path) -> None:

@@ -171,20 +171,15 @@ def _print_json(found: Found, space: Space) -> None:
 
 
 def _print_table(found: Found, space: Space, out: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from trainless.cli.table import console, number
+    from trainless.cli.table import number, print_leaderboard
     from trainless.core.text import counted
 
-    first = found.places[0]
-    table = Table(title=f"The best {min(SHOWN, len(found.places))} of {len(found.places)}", title_justify="left")
-    for name in ("rank", "architecture", *first.scores, *first.costs):
-        table.add_column(name, justify="left" if name == "architecture" else "right", overflow="fold")
+    first, rows = found.places[0], []
     for place in found.places[:SHOWN]:
-        values = [number(value) for value in (*place.scores.values(), *place.costs.values())]
-        table.add_row(str(place.rank), Text(place.text), *values)
-    console().print(table)
+        values = (*place.scores.values(), *place.costs.values())
+        rows.append([str(place.rank), place.text, *map(number, values)])
+    title = f"The best {len(rows)} of {len(found.places)}"
+    print_leaderboard(title, ["rank", "architecture", *first.scores, *first.costs], rows, len(first.costs))
     why = "the searcher has finished" if found.end == "finished" else "the budget is used up"
     done, steps = counted(found.spent.evaluations, "evaluation"), counted(found.steps, "step")
     typer.echo(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from trainless.proxies.proxy import Proxy
     from trainless.rankings import Ranking
 
+LARGEST_COUNT = 1e12  # whole numbers below it are written with all their digits
+ARCHITECTURE = 36  # characters of an architecture in one line at least, before columns are left out
 NARROWEST, FIRST = 9, 16  # characters that a column of words keeps, and the first one of them
 COLUMN, HEAD = 17, 42  # characters of the terminal that one candidate and the other columns take
 
@@ -298,10 +300,38 @@ def number(value: float, digits: int = 6) -> str:
     """A number for people; a dash where there is none.
 
     Example:
-        >>> number(1234.5678), number(math.nan)
-        ('1234.57', '–')
+        >>> number(1234.5678), number(2319482.0), number(math.nan)
+        ('1234.57', '2319482', '–')
     """
-    return "–" if math.isnan(value) else f"{value:.{digits}g}"
+    if math.isnan(value):
+        return "–"
+    counted = float(value).is_integer() and abs(value) < LARGEST_COUNT
+    return f"{value:.0f}" if counted else f"{value:.{digits}g}"
+
+
+def print_leaderboard(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], costs: int = 0) -> None:
+    """Print ranks, architectures and numbers; where the terminal is narrow the last numbers but the costs are left out.
+
+    The costs are the last columns. What is left out is named below.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal, kept = console(), list(range(len(names)))
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    widths[1] = min(widths[1], ARCHITECTURE)
+    spare = kept[2 : len(names) - costs]
+    while len(spare) > 1 and sum(widths[place] + 3 for place in kept) + 1 > terminal.width:
+        kept.remove(spare.pop())
+    table = Table(title=title, title_justify="left")
+    for place in kept:
+        words = place == 1
+        table.add_column(names[place], justify="left" if words else "right", overflow="fold", min_width=widths[place])
+    for row in rows:
+        table.add_row(*(Text(row[place]) for place in kept))
+    terminal.print(table)
+    if left := [name for place, name in enumerate(names) if place not in kept]:
+        typer.echo(f"Not shown here: {', '.join(left)}; leaderboard.csv has them.")
 
 
 def show_sheets(sheets: Sequence[Sheet], *, as_json: bool = False, as_markdown: bool = False, as_csv: str = "") -> None:

@@ -311,7 +311,8 @@ def evaluate(
     Accuracy, sensitivity and specificity are shares and have the exact interval of Clopper & Pearson, for which the
     number of samples of each class is given. All others have the percentile bootstrap's; where it has no width, as for
     answers that are all right, balanced accuracy, macro F1 and AUC have the exact bounds of answers that are all right,
-    or all wrong, else bounds per class put together by Bonferroni; values have none. Without draws only shares have intervals.
+    or all wrong, else bounds per class put together by Bonferroni; values have none. Without draws only shares have
+    intervals.
 
     Example:
         >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])

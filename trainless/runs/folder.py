@@ -206,12 +206,15 @@ def _differing(name: str, there: Any, asked: Any) -> str:
 
     Example:
         >>> _differing("seed", 3, 4)
-        'with seed=3, and seed=4'
+        'with seed 3, and seed 4'
+        >>> _differing("positive", "ill", "")
+        "with positive 'ill', and positive left out"
         >>> _differing("task", {"name": "a", "fingerprint": 1}, {"name": "a", "fingerprint": 2})
         "on other data called 'a', or on the same read in another way, than what"
     """
     if not (isinstance(there, Mapping) and isinstance(asked, Mapping)):
-        return f"with {name}={there!r}, and {name}={asked!r}"
+        first, second = ("left out" if value in ("", None) else repr(value) for value in (there, asked))
+        return f"with {name} {first}, and {name} {second}"
     key = next(key for key in {**there, **asked} if there.get(key) != asked.get(key))
     if key == "fingerprint":
         return f"on other data called {asked['name']!r}, or on the same read in another way, than what"

@@ -335,7 +335,7 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     for name, value in {**child.described(), "seed": configuration.get("seed")}.items():
         if name in configuration and configuration[name] != value:
             raise InputError(
-                f"{source} is a run with {name}={configuration[name]!r}, and {name}={value!r} was asked for: a fork"
+                f"{source} is a run with {name} {configuration[name]!r}, and {name} {value!r} was asked for: a fork"
                 " changes the seed alone"
             )
     lines = read(source / TRAJECTORY)

@@ -52,7 +52,7 @@ def resize(x: Array | Rows, size: tuple[int, ...]) -> Array:
 
 
 def require_detail(size: tuple[int, ...], own: tuple[int, ...]) -> None:
-    """Raise InputError where images or volumes would become far larger than they are, which takes long and adds nothing.
+    """Raise InputError where images or volumes would become far larger than they are, which adds nothing.
 
     Example:
         >>> require_detail((10000, 10000), (28, 28))
