@@ -315,3 +315,12 @@ def test_without_a_gradient_there_is_a_reason() -> None:
     p = Probe.of(Cut(), (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2))
     with pytest.raises(Unscorable, match="differentiable"):
         registry["snip"](p)
+
+
+def test_a_point_is_given_by_what_makes_it() -> None:
+    p = Probe.of(nn.Linear(4, 2), (torch.randn(4, 4), torch.tensor([0, 1, 0, 1])), Target("binary", 2))
+    for move in (p.at, p.once):
+        with pytest.raises(TypeError, match="x of another point was given as a Tensor; expected what makes it"):
+            move(x=p.x)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="weights of another point was given as a dict; expected what makes it"):
+            move(weights=dict(p.weights))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -92,6 +92,7 @@ class Probe:
         kept_norms: tuple[str, ...] | None = None,
     ) -> Probe:
         """The same network at another point, remembered, so that others who ask for it share its work."""
+        _require_makers(weights=weights, x=x)
         key = ("at", weights, x, norm, kept_norms)
         return cast(Probe, self.memo(key, lambda: self.once(weights, x, norm, kept_norms)))
 
@@ -103,6 +104,7 @@ class Probe:
         kept_norms: tuple[str, ...] | None = None,
     ) -> Probe:
         """The same network at another point for one use: what is computed there goes when the caller lets go of it."""
+        _require_makers(weights=weights, x=x)
         weights = None if weights == Own() else weights
         x = None if x == RealData() else x
         if weights is None and x is None and norm in (None, self.norm) and kept_norms in (None, self.kept_norms):
@@ -245,3 +247,13 @@ def exact_products() -> Iterator[None]:
 def quiet_randomness(p: Probe) -> AbstractContextManager[None]:
     """Give the block a random state of its own, fixed by the probe's seed."""
     return seeded(p.seed, p.x.device)
+
+
+def _require_makers(**point: object) -> None:
+    """Raise TypeError where a point is given itself and not by what makes it, by which it is remembered."""
+    for name, given in point.items():
+        if isinstance(given, Tensor | Mapping):
+            raise TypeError(
+                f"{name} of another point was given as a {type(given).__name__}; expected what makes it, such as"
+                " Ones() of trainless.probe"
+            )
