@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Answer
 from trainless import __version__
 from trainless.catalogue import REGISTRIES
+from trainless.cli.app import run
 from trainless.cli.table import print_leaderboard
 from trainless.core.progress import tracked
 
@@ -104,3 +105,9 @@ def test_a_leaderboard_keeps_architectures_readable_and_names_what_is_left_out(
     left = said.partition("Not shown here: ")[2].partition(";")[0].split(", ")
     assert shown
     assert [*shown, *left] == scores
+
+
+def test_the_help_of_list_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--help"]) == 0
+    said = set(re.findall(r"\w+", capsys.readouterr().out.partition("Arguments")[0]))
+    assert set(REGISTRIES) <= said

@@ -14,7 +14,7 @@ def listing(
     pattern: str = typer.Argument("*", help="Only names that match, such as 'ntk*'."),
     as_json: AsJson = False,
 ) -> None:
-    """List executors, networks, presets, proxies, rankings, recipes, searchers, spaces (with size), tables or tasks."""
+    """List executors, loggers, networks, presets, proxies, rankings, recipes, searchers, spaces, tables or tasks."""
     from trainless.catalogue import describe, registry_of
     from trainless.core.errors import UnknownName
 
