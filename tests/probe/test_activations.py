@@ -107,6 +107,13 @@ def test_its_pattern_is_the_sign_of_what_enters(name: str) -> None:
     assert math.isfinite(registry["grasp"](p))
 
 
+def test_a_number_is_not_an_axis() -> None:
+    """What is remembered of ``torch.max(x, 0)``, along an axis, is nothing that the larger of two has to do with."""
+    assert not trace(probe(Written(lambda x: x * torch.max(x, 0)[0].detach()))).activations
+    (found,) = trace(probe(Written(lambda x: torch.max(x, torch.tensor(0.0))))).activations
+    assert found.kind == "ReLU"
+
+
 @pytest.mark.parametrize(
     "function",
     [

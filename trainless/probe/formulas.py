@@ -184,8 +184,11 @@ def _applied(
     return _computed(name, func, structure, tuple(map(told, leaves)))
 
 
-class _Number(float):
-    """What came as a tensor of one number."""
+@dataclass(frozen=True)
+class _Number:
+    """What came as a tensor of one number: to some functions that is not the same as the number."""
+
+    value: float
 
 
 @functools.lru_cache(maxsize=4096)
@@ -195,7 +198,7 @@ def _computed(name: str, func: Function, structure: TreeSpec, leaves: tuple[Any,
     def on_grid(each: Any) -> Any:
         if isinstance(each, Values):
             return each.values.clone()
-        return torch.tensor(each, dtype=GRID.dtype) if isinstance(each, _Number) else each
+        return torch.tensor(each.value, dtype=GRID.dtype) if isinstance(each, _Number) else each
 
     given, named = tree_unflatten(map(on_grid, leaves), structure)
     made = func(*given, **named)
