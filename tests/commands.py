@@ -19,7 +19,8 @@ from trainless.execution import fork_server
 PRELOADED = (
     *("trainless.cli", "trainless.scoring.measures", "trainless.designs.pipeline", "trainless.tasks.builtin"),
     *("trainless.spaces.nb201", "trainless.proxies.zerocost", "trainless.runs.reader_sweep"),
-    *("pydantic.main", "sklearn.datasets", "rich.progress", "PIL.PngImagePlugin"),  # what commands import when called
+    *("pydantic.main", "sklearn.datasets", "rich.progress", "PIL.PngImagePlugin"),  # what commands import when called,
+    *("torch._dynamo", "sklearn.ensemble"),  # and what an optimiser's first step and a design's trees do
     *("tests.commands", "tests.execution.faulty"),
 )
 
