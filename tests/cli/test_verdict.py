@@ -235,8 +235,8 @@ def test_mistakes_are_said_before_anything_is_done(
     out = str(tmp_path / "new")
     for options, words in (
         (("--positive", "malign"), "there is no class 'malign'; expected one of: benign, malignant"),
-        (("--sensitivity", "95"), "sensitivity=95.0 was given; expected a number between 0 and 1"),
-        (("--prevalence", "1.5"), "prevalence=1.5 was given; expected a number between 0 and 1"),
+        (("--sensitivity", "95"), "--sensitivity 95.0 was given; expected a number between 0 and 1"),
+        (("--prevalence", "1.5"), "--prevalence 1.5 was given; expected a number between 0 and 1"),
     ):
         assert run(("design", str(made[1]), "--out", out, *options, *SMALL)) == 2
         assert words in capsys.readouterr().err

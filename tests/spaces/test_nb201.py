@@ -231,7 +231,9 @@ def test_contract(shape: tuple[int, ...]) -> None:
     check_space(THIN, Task.noise(shape, 3), archs=[BEST, (0,) * 6, (4,) * 6], samples=3)
 
 
-@pytest.mark.parametrize(("shape", "complaint"), [((3, 3, 8), "too small"), ((5,), "another space")])
+@pytest.mark.parametrize(
+    ("shape", "complaint"), [((3, 3, 8), "too small"), ((5,), "5 measurements: choose the space mlp")]
+)
 def test_inputs_that_cannot_be(shape: tuple[int, ...], complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         SPACE.build(BEST, Task.noise(shape, 3))

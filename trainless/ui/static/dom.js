@@ -73,7 +73,7 @@ export function figure(value) {
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || typeof seconds === "string") return "–";
-  if (seconds < 1) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
   if (seconds < 7200) return `${(seconds / 60).toFixed(seconds < 1200 ? 1 : 0).replace(/\.0$/, "")} min`;
   if (seconds < 172800) return `${(seconds / 3600).toFixed(1).replace(/\.0$/, "")} h`;
