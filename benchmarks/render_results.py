@@ -1,198 +1,162 @@
-"""Write docs/results.md and its pictures from the stored scores in results/.
+"""Write docs/results.md and the pages below it from results/leaderboard.json and results/papers.json.
 
-Needs the tables (TRAINLESS_DATA) and matplotlib (``pip install 'trainless[figures]'``)::
-
-    python benchmarks/render_results.py --draws 1000
+``python -m benchmarks.measure_results`` measures both; ``make docs-figures`` renders them.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from trainless.bench.correlate import beside_peers, board, meanings, stored_columns
-from trainless.bench.figures import bars, pairs, scatter
-from trainless.bench.papers import compare, definitions, differs
-from trainless.bench.score_library import COUNTS, Missing, ScoreColumn, ScoreLibrary, truth
-from trainless.bench.sheet import Interval, Sheet, Value, shown
-from trainless.rankings import registry as rankings
+from trainless.bench.leaderboard import FILE, Entry, Leaderboard, Standing, read
+from trainless.bench.papers import PAPERS, definitions, differs, stored
+from trainless.bench.sheet import Sheet, Value, shown
 
 ROOT = Path(__file__).resolve().parents[1]
-BOARDS = (
-    ("nb201", "cifar10", "test", "no-dead-edges"),
-    ("nb201", "cifar10", "test", "all"),
-    ("nb201", "cifar100", "test", "no-dead-edges"),
-    ("nb201", "ImageNet16-120", "test", "no-dead-edges"),
-    ("nb101", "cifar10", "valid", "all"),
-    ("darts", "cifar10", "valid", "all"),
-)
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 CORRELATIONS = ("spearman", "kendall", "ndcg_1000")
 TOLERANCE = 0.03
-ENOUGH = 0.8  # of the networks of the fullest column: a column with fewer would shrink all others' population
-Say = Callable[[str], None]
+NOT_COVERED = "–"
 
 
-@dataclass(frozen=True)
-class Page:
-    """Where a page is written.
-
-    Args:
-        path: The Markdown file.
-        figures: The folder of its pictures.
-        draws: Bootstrap draws behind intervals.
-        runs: Runs of each search; None for the papers' numbers.
-    """
-
-    path: Path
-    figures: Path
-    draws: int = 1000
-    runs: int | None = None
-
-    def picture(self, path: Path, text: str) -> str:
-        """A picture in Markdown, relative to the page."""
-        return f"![{text}]({path.relative_to(self.path.parent).as_posix()})"
-
-
-def render(library: ScoreLibrary, page: Page, say: Say) -> None:
-    """Write the page and its pictures from the stored scores."""
-    parts = ["# Results", INTRODUCTION, *_environment(library)]
-    parts += ["## Leaderboards", "\n".join(f"- {line}" for line in meanings()), *_boards(library, page, say)]
-    sheets = []
-    for name, definition in definitions().items():
-        say(name)
-        sheets.append(compare(definition, library, draws=min(page.draws, 200), runs=page.runs))
-    parts += ["## Another program beside ours", *_beside_peers(library)]
-    parts += ["## Published tables beside ours", READING, *_differences(sheets, page)]
-    parts += [part for sheet in sheets for part in (f"### {sheet.title}", _pivoted(sheet), *sheet.notes[1:])]
-    page.path.parent.mkdir(parents=True, exist_ok=True)
-    page.path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-
-
-INTRODUCTION = (
-    "Generated from the files in `results/` by `python benchmarks/render_results.py`; do not edit. Networks without a"
-    " score are never dropped silently: where there are any, a proxy has two rows, *last* (ranked last, and counted)"
-    " and *out* (left out, as most papers do)."
-)
-READING = (
-    "Each cell: published → ours. Ours leaves failures out, as the papers do. `–`: the paper prints no figure, or there"
-    " is no data here; `trainless bench paper NAME` gives intervals, coverage and the reason. *(… counted)*: with"
-    " networks that have no score ranked last, where that makes a difference."
-)
-
-
-def _environment(library: ScoreLibrary) -> Iterator[str]:
-    for table in dict.fromkeys(table for table, *_ in BOARDS):
-        try:
-            yield "\n".join(f"- `{table}`: {line}." for line in library.describe(table))
-        except Missing as missing:
-            yield f"- `{table}`: {missing}."
-    notes = library.folder / "notes.md"
-    if notes.is_file():
-        yield notes.read_text(encoding="utf-8").strip()
-
-
-def _boards(library: ScoreLibrary, page: Page, say: Say) -> Iterator[str]:
-    for table, task, metric, population in BOARDS:
-        title = f"{table}, {task} {metric} accuracy, {population}"
-        say(title)
-        try:
-            columns, left = _with_rankings(library, table, population)
-            sheet = board(
-                columns,
-                truth(library.table(table), task, metric),
-                library.population(table, population),
-                title=title,
-                draws=page.draws,
-                notes=left,
-            )
-        except Missing as missing:
-            yield f"**{title}**\n\n{missing}."
-            continue
-        yield sheet.markdown()
-        if population != "all" or table != "nb201":
-            yield _bars(sheet, page, f"{table}-{task}".lower())
-    yield from _scatters(library, page)
-
-
-def _with_rankings(library: ScoreLibrary, table: str, population: str) -> tuple[dict[str, ScoreColumn], list[str]]:
-    """All stored proxies that cover the population, the published rankings of them, and what is left out."""
-    columns = stored_columns(library, table)
-    within = library.population(table, population)
-    for name in rankings.names():
-        try:
-            columns[f"*{name}*"] = library.ranked(table, rankings[name], within)
-        except Missing:
-            continue
-    counts = {name: int((column.asked & within).sum()) for name, column in columns.items()}
-    most = max(count for name, count in counts.items() if name not in COUNTS)
-    whole = {name: column for name, column in columns.items() if counts[name] >= ENOUGH * most}
-    few = [f"{name} ({counts[name]:,})" for name in columns if name not in whole]
-    return whole, [f"Left out, because they have scores of fewer networks: {', '.join(few)}."] if few else []
-
-
-def _bars(sheet: Sheet, page: Page, name: str) -> str:
-    place = {column: at for at, column in enumerate(sheet.columns)}
-    values = {
-        str(row[0]).strip("*"): (cell.value, cell.low, cell.high)
-        for row in sheet.rows
-        if row[1] == "last" and isinstance(cell := row[place["spearman"]], Interval)
+def pages(results: Path = RESULTS) -> dict[str, str]:
+    """Every page by its path in docs/."""
+    found = read(results / FILE)
+    known = stored.read(results / stored.FILE)
+    sheets = {name: known[name] for name in definitions()}
+    peers = known[stored.PEERS]
+    notes = (results / "notes.md").read_text(encoding="utf-8").strip()
+    parts = {
+        "results.md": ["# Results", SUMMARY, _summary(found), CELLS, _costs(found), *_met(sheets.values()), DETAILS],
+        "results/leaderboards.md": ["# Leaderboards in full", FULL, *_about(found), *_boards(found)],
+        "results/differences.md": [
+            *("# Where papers and we differ", notes, "## Another program beside ours", peers.markdown()),
+            *("## Published figures that are not met", *_far(sheets.values())),
+        ],
     }
-    marked = [str(row[0]).strip("*") for row in sheet.rows if str(row[0]).startswith("*")]
-    path = bars(page.figures / f"{name}.svg", values, label="Spearman's ρ", marked=marked)
-    return page.picture(path, f"Spearman's ρ of each proxy and ranking: {sheet.title}")
+    for paper in PAPERS:
+        own = [sheet for name, sheet in sheets.items() if name.partition(":")[0].partition("-")[0] == paper]
+        tables = [part for sheet in own for part in (f"## {sheet.title}", _pivoted(sheet), *sheet.notes[1:])]
+        parts[f"results/{paper}.md"] = [f"# {NAMES[paper]}, published beside ours", READING, *tables]
+    return {path: "\n\n".join(each) + "\n" for path, each in parts.items()}
 
 
-def _scatters(library: ScoreLibrary, page: Page) -> Iterator[str]:
-    try:
-        table = library.table("nb201")
-        within = library.population("nb201", "no-dead-edges")
-        column = library.ranked("nb201", rankings["vkdnw-agg"], within)
-        epsilon = library.peers("epsilon", "cifar10", "epsilon", "nb201")
-    except Missing as missing:
-        yield f"No scatter plots: {missing}."
-        return
-    accuracy = table.column("cifar10", "test")
-    for name, each in (("vkdnw-agg", column), ("epsilon-authors", epsilon)):
-        path = scatter(
-            page.figures / f"scatter-{name}.svg",
-            each.values.mean(axis=0)[each.asked],
-            accuracy[each.asked],
-            name=name,
-            truth="CIFAR-10 test accuracy (%)",
-        )
-        yield page.picture(path, f"CIFAR-10 test accuracy against the rank by {name}")
+NAMES = {"teacup": "TEACUP", "epsilon": "Epsilon", "gradsign": "GradSign", "teg": "TEG-NAS", "vkdnw": "VKDNW"}
+SUMMARY = """Spearman's ρ of every proxy and ranking (in italics) with what networks reach when they are trained, and
+its 95 % interval; networks without a score are ranked last, and where there are any the share that has one stands
+beside. `trainless bench site --out site` makes the same as a page to sort, with a scatter plot and a permanent link
+for every cell and a JSON file, and adds a proxy of yours:
+
+```sh
+trainless bench site --out site --proxy my_proxy.py:name --table nb201 --sample 500
+```"""
+CELLS = """A dash: not all networks of that table were scored by it. An interval is of the networks alone, not of
+other tables or seeds."""
+DETAILS = """In full: [every statistic of every leaderboard](results/leaderboards.md),
+[where papers and we differ, and why](results/differences.md), and the papers' tables one by one:
+[TEACUP](results/teacup.md), [Epsilon](results/epsilon.md), [GradSign](results/gradsign.md),
+[TEG-NAS](results/teg.md), [VKDNW](results/vkdnw.md). What a proxy measures is in [proxies](proxies.md), which ranking
+to take in [rankings](ranking.md), and what searches find with them in [search](search.md)."""
+FULL = """Networks without a score are never dropped silently: where there are any, a proxy has two rows, *last*
+(ranked last, and counted) and *out* (left out, as most papers do)."""
+READING = """Each cell: published → ours. Ours leaves failures out, as the papers do. `–`: the paper prints no figure,
+or there is no data here; `trainless bench paper NAME` gives intervals, coverage and the reason. *(… counted)*: with
+networks that have no score ranked last, where that makes a difference."""
 
 
-def _beside_peers(library: ScoreLibrary) -> Iterator[str]:
-    try:
-        yield beside_peers(library).markdown()
-    except Missing as missing:
-        yield f"{missing}."
+def _summary(found: Leaderboard) -> str:
+    """One row for each proxy and ranking, one column for each contest."""
+    names = list(dict.fromkeys(entry.name for standing in found.standings for entry in standing.entries))
+    entries = [{entry.name: entry for entry in standing.entries} for standing in found.standings]
+    head = [f"{standing.contest.title} ({standing.networks:,})" for standing in found.standings]
+    rows = tuple(
+        (_name(entries, name), *(_cell(each.get(name)) for each in entries), found.costs[name]) for name in names
+    )
+    return Sheet("", ("proxy or *ranking*", *head, "cost, FBE"), rows).markdown().removeprefix("****\n\n")
 
 
-def _differences(sheets: Sequence[Sheet], page: Page) -> Iterator[str]:
-    """Which correlations are not met, and a picture of all."""
-    both = [
-        (sheet.title, row)
-        for sheet in sheets
-        for row in sheet.rows
-        if row[3] in CORRELATIONS and np.isfinite(_number(row[4])) and np.isfinite(_number(row[5]))
-    ]
-    if not both:
-        return
+def _name(entries: Sequence[Mapping[str, Entry]], name: str) -> str:
+    kind = next(each[name].kind for each in entries if name in each)
+    return f"*{name}*" if kind == "ranking" else name
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return NOT_COVERED
+    missing = "" if entry.coverage.value == 1 else f" ({entry.coverage.shown()})"
+    return f"{entry.last['spearman'].shown()}{missing}"
+
+
+def _costs(found: Leaderboard) -> str:
+    return "\n".join(f"- {line}" for line in found.about if line.startswith("cost"))
+
+
+def _about(found: Leaderboard) -> Iterator[str]:
+    yield "\n".join(f"- {line}" for line in found.about)
+
+
+def _boards(found: Leaderboard) -> Iterator[str]:
+    for standing in found.standings:
+        yield f"## {standing.contest.title}"
+        yield standing.sheet().markdown().partition("\n\n")[2]
+        if name := _picture(standing):
+            yield f"![Spearman's ρ of each proxy and ranking: {standing.contest.title}](../figures/{name})"
+
+
+def _picture(standing: Standing) -> str:
+    """The file of a contest's picture; of two populations of a table one has none."""
+    contest = standing.contest
+    return (
+        ""
+        if contest.population == "all" and contest.table == "nb201"
+        else f"{contest.table}-{contest.task}.svg".lower()
+    )
+
+
+def pictures(folder: Path, results: Path = RESULTS) -> None:
+    """Draw the pictures of the pages, by matplotlib."""
+    from trainless.bench.figures import bars, pairs
+
+    for standing in read(results / FILE).standings:
+        if name := _picture(standing):
+            rho = {entry.name: entry.last["spearman"] for entry in standing.entries}
+            values = {each: (cell.value, cell.low, cell.high) for each, cell in rho.items()}
+            marked = [entry.name for entry in standing.entries if entry.kind == "ranking"]
+            bars(folder / name, values, label="Spearman's ρ", marked=marked)
+    known = stored.read(results / stored.FILE)
+    both = list(_both(known[name] for name in definitions()))
     published, ours = (np.array([_number(row[at]) for _, row in both]) for at in (4, 5))
-    path = pairs(page.figures / "published-and-ours.svg", published, ours, label="correlation or nDCG")
-    near = int((np.abs(ours - published) <= TOLERANCE).sum())
-    yield page.picture(path, "Published correlations against ours")
-    yield f"{near} of {len(both)} published correlations and nDCGs are met within {TOLERANCE}. The others:"
-    far = [(title, row) for title, row in both if abs(_number(row[5]) - _number(row[4])) > TOLERANCE]
+    pairs(folder / "published-and-ours.svg", published, ours, label="correlation or nDCG")
+
+
+def _both(sheets: Iterable[Sheet]) -> Iterator[tuple[str, tuple[Value, ...]]]:
+    """Correlations that the paper prints and that we have."""
+    for sheet in sheets:
+        for row in sheet.rows:
+            if row[3] in CORRELATIONS and np.isfinite(_number(row[4])) and np.isfinite(_number(row[5])):
+                yield sheet.title, row
+
+
+def _is_far(row: Sequence[Value]) -> bool:
+    return abs(_number(row[5]) - _number(row[4])) > TOLERANCE
+
+
+def _met(sheets: Iterable[Sheet]) -> Iterator[str]:
+    """How many published correlations are met, and a picture of all."""
+    both = list(_both(sheets))
+    near = sum(not _is_far(row) for _, row in both)
+    yield "## Published figures beside ours"
+    yield "![Published correlations against ours](figures/published-and-ours.svg)"
+    yield f"{near} of {len(both)} published correlations and nDCGs are met within {TOLERANCE}."
+
+
+def _far(sheets: Iterable[Sheet]) -> Iterator[str]:
+    far = [(title, row) for title, row in _both(sheets) if _is_far(row)]
     rows = tuple((title, *row[:2], row[3], row[4], row[5], row[6], row[13]) for title, row in far)
     columns = ("table", "row", "task", "statistic", "published", "ours", "difference", "note")
-    yield Sheet("Not met within 0.03", columns, rows).markdown()
+    yield Sheet(f"Not met within {TOLERANCE}", columns, rows).markdown()
 
 
 def _number(value: Value) -> float:
@@ -211,19 +175,3 @@ def _pivoted(sheet: Sheet) -> str:
         for (label, task, metric, note), cells in lines.items()
     )
     return Sheet("", ("row", "task", "metric", *statistics, "note"), rows).markdown().removeprefix("****\n\n")
-
-
-def main() -> None:
-    """Read the options and render."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=ROOT / "results")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
-    parser.add_argument("--draws", type=int, default=1000, help="bootstrap draws behind the intervals")
-    parser.add_argument("--runs", type=int, default=0, help="runs of each search; 0 for the papers' numbers")
-    given = parser.parse_args()
-    page = Page(given.docs / "results.md", given.docs / "figures", given.draws, given.runs or None)
-    render(ScoreLibrary(given.results), page, lambda text: print(text, flush=True))
-
-
-if __name__ == "__main__":
-    main()

@@ -29,6 +29,7 @@ OWN_DEFAULTS = {
     ("--proxy", "store list"): "a filter that is left out lets all pass",
     ("--proxy", "store export"): "the same",
     ("--proxy", "store gc"): "the same",
+    ("--out", "bench site"): "a page is no run",
     ("--ranking", "design"): "the preset's",
     ("--runs", "bench paper"): "the paper's number",
     ("--runs", "bench search"): "there is no paper to take it from",
@@ -49,8 +50,10 @@ OWN_DEFAULTS = {
     ("--task", "demo"): "a demonstration needs data",
     ("--task", "bench sweep"): "a space can be scored without any",
     ("--task", "bench correlate"): "the dataset's own",
+    ("--task", "bench site"): "the same",
     ("--workers", "design"): "it takes minutes, and the result does not depend on it",
     ("--workers", "bench correlate"): "the same",
+    ("--workers", "bench site"): "the same",
 }
 
 

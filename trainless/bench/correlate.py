@@ -12,7 +12,7 @@ import numpy as np
 
 from trainless.bench.correlation import spearman
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, described, places, truth
-from trainless.bench.settings import JudgeSettings
+from trainless.bench.settings import JudgeSettings, SampleSettings
 from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
 from trainless.bench.tables import Table
@@ -21,7 +21,7 @@ from trainless.bench.weighted_order import sample_of
 from trainless.core.errors import InputError
 from trainless.core.files import write_atomic
 from trainless.core.opening import without_links
-from trainless.core.types import Floats, Mask
+from trainless.core.types import Floats, Indices, Mask
 from trainless.proxies.proxy import canonical
 from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.runs.settings import SweepSettings
@@ -270,26 +270,11 @@ def judge_proxy(
     """
     opened = library.table(settings.table)
     mine = proxy_in_file(settings.proxy).name
-    within = library.population(settings.table, settings.population)
-    accuracy = truth(opened, settings.dataset, settings.metric)
-    if settings.sample < 10:
-        raise InputError(f"a sample of {settings.sample} was given; expected at least 10 networks")
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(within & np.isfinite(accuracy)))[: settings.sample]
     others = [proxy.name for proxy in select(settings.against) if proxy.name != mine]
     stored, note = _stored(library, settings.table, settings.rescore)
-    listed = without_links(settings.out) / "archs.txt"
-    write_atomic(listed, "\n".join(opened.archs[row] for row in sorted(rows)))
-    asked = SweepSettings(
-        out=settings.out,
-        space=opened.space,
-        space_args=settings.space_args,
-        archs=str(listed),
-        proxies=",".join([settings.proxy, *([] if stored else others)]),
-        batch=settings.batch,
-        workers=settings.workers,
-        device=settings.device,
-    )
-    file = sweep(replace(asked, task=settings.task or asked.task), report)
+    accuracy = truth(opened, settings.dataset, settings.metric)
+    within = library.population(settings.table, settings.population) & np.isfinite(accuracy)
+    file, rows = sample_sweep(library, settings, within, [] if stored else others, report)
     computed = columns_of_sweep(file, [mine, *([] if stored else others)], opened)
     known = stored or computed
     columns = {mine: computed[mine], **{name: known[name] for name in others if name in known}}
@@ -303,6 +288,33 @@ def judge_proxy(
     sheet = board(columns, accuracy, chosen, title=title, draws=settings.draws, notes=(note, *told, *failed[:5]))
     sheet = replace(sheet, notes=(*_unlike(mine, file, [each for each, _ in stored_of]), *sheet.notes))
     return Judged(sheet, mine, computed[mine], accuracy, chosen)
+
+
+def sample_sweep(
+    library: ScoreLibrary,
+    settings: SampleSettings,
+    within: Mask,
+    others: Sequence[str] = (),
+    report: Callable[[SweepProgress], None] = lambda progress: None,
+) -> tuple[ScoreFile, Indices]:
+    """Score a sample of a table's networks by a new proxy, and by others; the rows of the sample, too."""
+    if settings.sample < 10:
+        raise InputError(f"a sample of {settings.sample} was given; expected at least 10 networks")
+    opened = library.table(settings.table)
+    rows: Indices = np.random.default_rng(0).permutation(np.flatnonzero(within))[: settings.sample]
+    listed = without_links(settings.out) / "archs.txt"
+    write_atomic(listed, "\n".join(opened.archs[row] for row in sorted(rows)))
+    asked = SweepSettings(
+        out=settings.out,
+        space=opened.space,
+        space_args=settings.space_args,
+        archs=str(listed),
+        proxies=",".join([settings.proxy, *others]),
+        batch=settings.batch,
+        workers=settings.workers,
+        device=settings.device,
+    )
+    return sweep(replace(asked, task=settings.task or asked.task), report), rows
 
 
 def _stored(library: ScoreLibrary, table: str, rescore: bool) -> tuple[dict[str, ScoreColumn], str]:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainless.bench.settings import CorrelateSettings, PaperSettings, SimulationSettings
+from trainless.bench.settings import (
+    ColumnSettings,
+    CorrelateSettings,
+    PaperSettings,
+    SampleSettings,
+    SimulationSettings,
+    SiteSettings,
+)
 from trainless.cli.options import AsJson, AsMarkdown, OwnDefaults, with_settings
 from trainless.core.vocabulary import common
 from trainless.runs.settings import SweepSettings
@@ -17,8 +24,9 @@ from trainless.runs.settings import SweepSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainless.bench.score_library import ScoreLibrary
+    from trainless.bench.score_library import ScoreColumn, ScoreLibrary
     from trainless.bench.sheet import Sheet
+    from trainless.bench.tables import Table
     from trainless.core.progress import Bars
     from trainless.core.types import Floats
     from trainless.runs.score_file import ScoreFile
@@ -163,13 +171,11 @@ def _measured(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet
     """Columns of a file: the sheet, the first one's name, and its scores and accuracies for a picture."""
     import numpy as np
 
-    from trainless.bench.correlate import board, open_columns
+    from trainless.bench.correlate import board
     from trainless.bench.score_library import truth
 
     opened = library.table(settings.table)
-    columns = open_columns(settings.scores, settings.column, settings.key, opened, settings.where)
-    if settings.lower_is_better:
-        columns = {name: replace(each, higher_is_better=False) for name, each in columns.items()}
+    columns = _columns(settings, opened)
     accuracy = truth(opened, settings.dataset, settings.metric)
     within = library.population(settings.table, settings.population)
     title = f"{Path(settings.scores).name}: {settings.title}, {settings.population}"
@@ -177,6 +183,63 @@ def _measured(library: ScoreLibrary, settings: CorrelateSettings) -> tuple[Sheet
     name, shown = next(iter(columns.items()))
     chosen = within & shown.asked & np.isfinite(accuracy)
     return sheet, name, shown.upward()[chosen], accuracy[chosen]
+
+
+def _columns(settings: ColumnSettings, table: Table) -> dict[str, ScoreColumn]:
+    """Columns of a file, as they are meant."""
+    from trainless.bench.correlate import open_columns
+
+    columns = open_columns(settings.scores, settings.column, settings.key, table, settings.where)
+    return {
+        name: replace(each, higher_is_better=False) if settings.lower_is_better else each
+        for name, each in columns.items()
+    }
+
+
+@bench.command("site", short_help="Make the leaderboard as a page, with your proxy.")
+@with_settings
+def site(settings: Annotated[SiteSettings, OwnDefaults(workers=0)]) -> None:
+    """Make the leaderboard as a static page to sort, to link to and to download, with a proxy of yours.
+
+    A new proxy: --proxy, which scores a sample of the table's networks. Scores that there are already: --scores with
+    --column, --key and --where. Without both it is the leaderboard as it is.
+    """
+    from trainless.bench.leaderboard import FILE, read, with_entries
+    from trainless.bench.score_library import Missing, ScoreLibrary
+    from trainless.bench.site import write_site
+    from trainless.core.errors import InputError
+
+    if settings.scores and settings.proxy:
+        raise InputError("expected either --scores FILE or --proxy FILE.py:NAME, not both")
+    library = ScoreLibrary(Path(settings.results) if settings.results else None)
+    found = read(library.folder / FILE)
+    if settings.scores or settings.proxy:
+        try:
+            opened = library.table(settings.table)
+        except Missing as missing:
+            raise InputError(str(missing)) from missing
+        if settings.scores:
+            columns = _columns(settings, opened)
+            about = f"{', '.join(columns)}: scores in {Path(settings.scores).name}."
+        else:
+            columns, about = _sampled(library, settings)
+        found = with_entries(found, library, settings.table, columns, draws=settings.draws, about=[about])
+    typer.echo(f"the page is {write_site(found, Path(settings.out))}")
+
+
+def _sampled(library: ScoreLibrary, settings: SampleSettings) -> tuple[dict[str, ScoreColumn], str]:
+    """Scores by a new proxy on a sample of a table's networks, and how; the sweep stays in the folder, and resumes."""
+    from trainless.bench.correlate import columns_of_sweep, sample_sweep
+    from trainless.bench.score_library import described
+    from trainless.core.progress import Bars
+    from trainless.scoring.request import proxy_in_file
+
+    name, opened = proxy_in_file(settings.proxy).name, library.table(settings.table)
+    asked = replace(settings, task=settings.task or _own_images("cifar10"), out=str(Path(settings.out) / "sweep"))
+    with Bars(patience=0.0) as bars:
+        file, _ = sample_sweep(library, asked, library.population(settings.table, "all"), (), _following(bars))
+    _tell_failures(file)
+    return columns_of_sweep(file, [name], opened), f"{name}: {described(file)}."
 
 
 @bench.command("paper", short_help="Run a published table: published beside ours.")

@@ -1,0 +1,132 @@
+"""Published figures beside ours as they were last measured in full, and whether a small run agrees with them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainless.bench.papers import COLUMNS, Definition, compare, definitions
+from trainless.bench.score_library import ScoreLibrary
+from trainless.bench.sheet import Sheet, Value
+from trainless.core.errors import InputError
+from trainless.core.files import number, read_json, write_atomic
+from trainless.core.opening import is_there
+
+FILE = "papers.json"
+PEERS = "beside-peers"
+RUNS = 3  # of each search in a check
+SHARE = 10  # one in ten definitions is checked
+SAME = 1e-4  # what is computed without chance, relative: figures are stored with six digits
+Z = 4.0  # standard errors by which means of runs may differ: one figure in 16,000 by chance
+
+
+def write(sheets: Mapping[str, Sheet], path: Path) -> None:
+    """Write sheets of plain values, one row a line."""
+    parts = [f"{json.dumps(name)}: {_sheet_json(sheet)}" for name, sheet in sheets.items()]
+    write_atomic(path, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _sheet_json(sheet: Sheet) -> str:
+    about = {"title": sheet.title, "columns": sheet.columns, "brief": sheet.brief, "notes": sheet.notes}
+    rows = ",\n".join(json.dumps([_plain(value) for value in row], ensure_ascii=False) for row in sheet.rows)
+    return json.dumps(about, ensure_ascii=False)[:-1] + f', "rows": [\n{rows}\n]}}'
+
+
+def _plain(value: Value) -> float | str | int | None:
+    if isinstance(value, float):
+        return number(float(f"{value:.6g}"))
+    return value if value is None or isinstance(value, (str, int)) else value.value
+
+
+def read(path: Path) -> dict[str, Sheet]:
+    """Read the sheets that :func:`write` wrote, by the names of their definitions."""
+    remedy = "expected the file that python -m benchmarks.measure_results writes"
+    if not is_there(path):
+        raise InputError(f"there are no stored results {path}: {remedy}")
+    try:
+        return {name: _sheet(table) for name, table in read_json(path, remedy).items()}
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} has no stored results ({error!r}): {remedy}") from None
+
+
+def _sheet(data: Mapping[str, Any]) -> Sheet:
+    rows = tuple(tuple(row) for row in data["rows"])
+    return Sheet(data["title"], tuple(data["columns"]), rows, tuple(data["notes"]), tuple(data["brief"]))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How many figures of a definition were compared with the stored ones, and which of them do not agree."""
+
+    name: str
+    figures: int
+    faults: tuple[str, ...]
+
+
+def some(seed: int) -> list[Definition]:
+    """A random tenth of all definitions.
+
+    Example:
+        >>> len(some(0)), some(0) == some(0)
+        (3, True)
+    """
+    known = definitions()
+    chosen = np.random.default_rng(seed).permutation(sorted(known))[: -(-len(known) // SHARE)]
+    return [known[str(name)] for name in chosen]
+
+
+def check(definition: Definition, library: ScoreLibrary, known: Mapping[str, Sheet]) -> Checked:
+    """Run a definition again in small, and compare its figures with the stored ones.
+
+    What is computed without chance has to be the same; the mean of few runs of a search may differ by chance.
+    """
+    if definition.name not in known:
+        return Checked(definition.name, 0, ("it is not among the stored results: measure it",))
+    before, after = known[definition.name].rows, compare(definition, library, draws=0, runs=RUNS).rows
+    if [row[:_KEY] for row in before] != [row[:_KEY] for row in after]:
+        return Checked(definition.name, len(before), ("its rows are others than the stored ones: measure it again",))
+    pairs = list(zip(before, after, strict=True))
+    faults = [
+        f"{', '.join(map(str, a[:_KEY]))}: {a[_OURS]} stored, {b[_OURS]} now" for a, b in pairs if not agree(a, b)
+    ]
+    return Checked(definition.name, len(pairs), tuple(faults))
+
+
+_KEY, (_PUBLISHED, _OURS, _LOW, _HIGH, _RUNS) = 4, map(COLUMNS.index, ("published", "ours", "low", "high", "runs"))
+
+
+def agree(before: Sequence[Value], after: Sequence[Value]) -> bool:
+    """Whether a stored row and one of few runs say the same.
+
+    Runs of a search agree where their means differ by no more than four standard errors, and the deviation of the few
+    is at most four times the stored one.
+
+    Example:
+        >>> stored = ("RS", "cifar10", "test", "mean", 93.6, 93.5, -0.1, 93.402, 93.598, 93.5, 1.0, 9, 100, "")
+        >>> [agree(stored, (*stored[:5], ours, *stored[6:12], 4, "")) for ours in (93.5, 94.5, 94.6)]
+        [True, True, False]
+    """
+    a, b = (_number(row[_OURS]) for row in (before, after))
+    if not _same(_number(before[_PUBLISHED]), _number(after[_PUBLISHED])):
+        return False
+    runs, few = _number(before[_RUNS]), _number(after[_RUNS])
+    if runs == few or math.isnan(a) or math.isnan(b):
+        return _same(a, b)
+    if before[_KEY - 1] == "std":
+        return b <= Z * a + SAME
+    error = (_number(before[_HIGH]) - _number(before[_LOW])) / (2 * 1.96)
+    return abs(a - b) <= Z * error * math.sqrt(1 + runs / few) + SAME
+
+
+def _same(a: float, b: float) -> bool:
+    return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=SAME, abs_tol=SAME)
+
+
+def _number(value: Value) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan
