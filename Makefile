@@ -1,5 +1,6 @@
 # make setup: the environment; make quick: the daily round (under 90 s); make test: everything CI checks;
-# make demo: the main job on real data; make docs: the documentation site; make lock: pin and hash the environment anew;
+# make demo: the main job on real data; make docs: the documentation site; make docs-figures: its figures from the results;
+# make lock: pin and hash the environment anew;
 # make dist: what a release consists of; make package: the same, and looked at as its users will;
 # make matrix: both ends of all ranges of versions (gigabytes).
 PYTHON ?= python3
@@ -8,7 +9,7 @@ STAMP := .venv/.complete
 
 unexport PYTHONDONTWRITEBYTECODE # where it is set, each of many processes would compile the same files again
 
-.PHONY: fuzz setup quick test lint types quick-tests tests demo docs lock dist package matrix clean
+.PHONY: fuzz setup quick test lint types quick-tests tests demo docs docs-figures lock dist package matrix clean
 
 setup: $(STAMP)
 
@@ -47,6 +48,10 @@ docs: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.hooks.tutorials
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "The pages are in site: $(BIN)/python -m http.server --directory site --bind 127.0.0.1"
+
+# what was measured (benchmarks/results/, results/) into README.md and docs/: pages, single figures and pictures
+docs-figures: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.docs_figures
 
 lock:
 	$(BIN)/python .ci/lock.py

@@ -1,9 +1,9 @@
 """Render ``docs/durability.md``: what survives what, and what that costs on a disk.
 
-    python -m benchmarks.durability --measure [FOLDER]
+    python -m benchmarks.durability [FOLDER]
 
-measures on the disk of a folder and writes ``benchmarks/results/durability.json`` and the page; without ``--measure``
-the page alone. A test compares the page with what is there.
+measures on the disk of a folder and writes ``benchmarks/results/durability.json``; ``make docs-figures`` then writes
+the page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "durability.json", ROOT / "docs" / "durability.md"
+RESULTS = ROOT / "benchmarks" / "results" / "durability.json"
 TIMES, EVALUATIONS = 200, 100
 TEXT = (ROOT / "benchmarks" / "durability_page.md").read_text(encoding="utf-8")
 
@@ -123,14 +123,11 @@ def rendered() -> str:
 
 
 def main() -> None:
-    """Measure where that is asked for, and write the page."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--measure", nargs="?", const=".", type=Path, help="the disk of this folder")
-    given = parser.parse_args()
-    if given.measure:
-        with tempfile.TemporaryDirectory(dir=given.measure) as folder:
-            RESULTS.write_text(json.dumps(measure(Path(folder)), indent=1) + "\n")
-    PAGE.write_text(rendered(), encoding="utf-8")
+    parser.add_argument("folder", nargs="?", default=".", type=Path, help="on whose disk")
+    with tempfile.TemporaryDirectory(dir=parser.parse_args().folder) as folder:
+        RESULTS.write_text(json.dumps(measure(Path(folder)), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.proxies             # batch 64, writes benchmarks/results/proxies.json
     python -m benchmarks.proxies --quick     # batch 16, one repetition
-    python benchmarks/render_proxies.py      # then docs/proxies.md from the results
+    make docs-figures      # then docs/proxies.md from the results
 
 Every measure runs in a process of its own on one thread, so that the peak is its own: first alone, when memory is
 read, then many times in turn with one plain forward and backward pass of the same network on the same batch in the

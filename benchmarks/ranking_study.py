@@ -1,6 +1,6 @@
 """The study behind the ranking ``trainless``: docs/ranking.md and its numbers from results/.
 
-    python benchmarks/ranking_study.py --draws 1000      # writes docs/ranking.md and benchmarks/results/ranking.json
+    python benchmarks/ranking_study.py --draws 1000      # benchmarks/results/ranking.json; make docs-figures then
 
 Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0009-a-ranking-of-aspects.md.
 """
@@ -54,6 +54,7 @@ BEFORE = Consensus(
 """What decision 8 had chosen."""
 
 FIGURES = ROOT / "docs" / "figures"
+REPORT = ROOT / "benchmarks" / "results" / "ranking.json"
 BARS = {
     "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120-bars.svg",
     "DARTS, half B": "ranking-darts-bars.svg",
@@ -285,6 +286,12 @@ def _ablation(population: Population) -> dict[str, float]:
     }
 
 
+def rendered() -> str:
+    """The page by the results."""
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    return page(report, (ROOT / "benchmarks" / "ranking_page.md").read_text(encoding="utf-8"))
+
+
 def page(report: Mapping[str, Any], template: str) -> str:
     """The page: the text with tables in place of their names."""
     found = report["populations"]
@@ -314,14 +321,15 @@ def page(report: Mapping[str, Any], template: str) -> str:
     return template
 
 
-def draw(report: Mapping[str, Any]) -> None:
+def pictures(folder: Path) -> None:
     """The rankings and the best single proxies of some populations, as bars."""
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
     for title, name in BARS.items():
         one = report["populations"][title]
         best = sorted(one["singles"].items(), key=lambda item: -item[1])[:5]
         values = {each: (board["spearman"], board["low"], board["high"]) for each, board in one["rankings"].items()}
         values |= {f"{each} alone": (score, score, score) for each, score in best}
-        bars(FIGURES / name, values, label=f"Spearman's ρ: {title}", marked=(OURS,))
+        bars(folder / name, values, label=f"Spearman's ρ: {title}", marked=(OURS,))
 
 
 def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
@@ -351,10 +359,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     given = parser.parse_args()
     report = study(ScoreLibrary(ROOT / "results"), given.draws)
-    (ROOT / "benchmarks" / "results" / "ranking.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    draw(report)
-    template = (ROOT / "benchmarks" / "ranking_page.md").read_text(encoding="utf-8")
-    (ROOT / "docs" / "ranking.md").write_text(page(report, template), encoding="utf-8")
+    REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

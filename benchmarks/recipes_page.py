@@ -1,6 +1,6 @@
 """Render ``docs/recipes.md`` from ``results/recipes``: which recipe, which network, and what a design comes to.
 
-``python -m benchmarks.recipes_page`` writes the page; a test compares it with what is there.
+``make docs-figures`` writes the page; a test compares it with what is there.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trainless.core.target import Target
 from trainless.learn.metrics import evaluate
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "results" / "recipes", ROOT / "docs" / "recipes.md"
+RESULTS = ROOT / "results" / "recipes"
 HEAD = """# Which recipe, which network: the evidence behind `trainless design`
 
 Everything here is by cross-validation (three folds) on training and validation parts; no test part was read to choose
 anything. Each network was trained for what 80 seconds of one core allow, by counted multiply–accumulates; figures are
 means over folds of AUC and log loss on what was held out. `base` is the plain residual network of the data's size with
 AdamW at 0.003, decoupled decay 0.05 on weights, one cycle, smoothing 0.05, balanced classes with the prior put back,
-and small shifts, amplitudes and noise. Rendered by `python -m benchmarks.recipes_page`; made by `benchmarks.recipes`
+and small shifts, amplitudes and noise. Rendered by `make docs-figures`; made by `benchmarks.recipes`
 and `benchmarks.searched` on one H200. Differences of less than about 0.01 in AUC are noise on the small sets.
 """
 NOISE = 0.01
@@ -123,7 +123,3 @@ def rendered() -> str:
         "\n".join(designs()),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered(), encoding="utf-8")

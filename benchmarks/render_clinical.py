@@ -1,7 +1,7 @@
 """Write docs/clinical.md from results/clinical/: what networks found without training are worth on real data.
 
 python -m benchmarks.teacup report breastmnist --data packed --out study   # then copy report.json, and
-python -m benchmarks.render_clinical
+make docs-figures
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.teacup_report import page
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS, PAGE, INTRODUCTION = ROOT / "results" / "clinical", ROOT / "docs" / "clinical.md", "introduction.md"
+RESULTS, INTRODUCTION = ROOT / "results" / "clinical", "introduction.md"
 TASKS = ("breastmnist", "adrenalmnist3d", "cinc2017-windows", "digits")
 PUBLISHED = {"rl": (0.89, 0.93), "genetic": (0.90, 0.93), "prune": (0.86, 0.92), "resnet18": (0.88, None)}
 """TEACUP's table 1 on BreastMNIST: mean test AUC of one network, and of ten together."""
@@ -60,12 +60,3 @@ def rendered() -> str:
     for name, lines in parts.items():
         text = text.replace(f"[{name}]\n", "\n".join(lines) + "\n")
     return text + "\n" + "\n".join(map(page, found))
-
-
-def main() -> None:
-    """Read the reports, write the page."""
-    PAGE.write_text(rendered(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Write the tables of docs/cluster.md from benchmarks/results/cluster.json.
 
-python -m benchmarks.render_cluster
+make docs-figures
 """
 
 from __future__ import annotations
@@ -62,7 +62,3 @@ def page(text: str, found: dict[str, Any]) -> str:
 def rendered() -> str:
     """The page as it has to be."""
     return page(PAGE.read_text(), json.loads(RESULTS.read_text()))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered())

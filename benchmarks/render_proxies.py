@@ -1,6 +1,6 @@
 """Write docs/proxies.md from the proxies' metadata, their docstrings and the measured costs.
 
-python benchmarks/render_proxies.py
+make docs-figures
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from trainless.proxies import Paper, Proxy, registry
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "proxies.md"
 RESULTS = ROOT / "benchmarks" / "results" / "proxies.json"
 COSTS = ROOT / "benchmarks" / "results" / "cost.json"
 MEMORY_NETWORK = "resnet50"
@@ -30,7 +28,7 @@ INTRODUCTION = """\
 # Proxies
 
 Training-free measures, each a pure function of a network at initialisation. This page is written by
-`python benchmarks/render_proxies.py` from the code's own metadata; change the docstrings, not the page.
+`make docs-figures` from the code's own metadata; change the docstrings, not the page.
 
 A proxy's *setting* is the point at which its paper computes it: the initialisation, the batch and its inputs, and
 options of the published program where they are not the defaults. Costs are in FBE, forward-backward equivalents: the
@@ -56,6 +54,11 @@ def page(results: dict[str, Any] | None, real: dict[str, Any] | None = None) -> 
     parts += [_entry(proxy, results) for proxy in proxies]
     parts += [_structure(), _references(proxies)]
     return "\n".join(part for part in parts if part)
+
+
+def rendered() -> str:
+    """The page by the results."""
+    return page(read_results(), read_results(COSTS))
 
 
 def shipped() -> list[Proxy]:
@@ -236,8 +239,3 @@ def read_results(path: Path = RESULTS) -> dict[str, Any] | None:
     """What was measured, or None where nothing was."""
     results: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
     return results
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(read_results(), read_results(COSTS)))
-    sys.stdout.write(f"{PAGE.relative_to(ROOT)} written\n")

@@ -1,6 +1,6 @@
 """Write what README.md says of results from results/: a design's own words, and designs beside what is published.
 
-python -m benchmarks.render_readme
+make docs-figures
 """
 
 from __future__ import annotations
@@ -58,7 +58,3 @@ def rendered() -> str:
         before, _, rest = text.partition(start)
         text = f"{before}{start}{made}{end}{rest.partition(end)[2]}"
     return text
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered(), encoding="utf-8")

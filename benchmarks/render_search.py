@@ -1,13 +1,10 @@
 """Write docs/search.md and its pictures from search_quality.json and search_overhead.json of benchmarks/results.
 
-Needs matplotlib (``pip install 'trainless[figures]'``)::
-
-    python benchmarks/render_search.py
+``make docs-figures`` does it.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +15,6 @@ from trainless.bench.papers import definitions
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "search_quality.json"
 OVERHEAD = ROOT / "benchmarks" / "results" / "search_overhead.json"
-PAGE = ROOT / "docs" / "search.md"
 TASKS = ("cifar10", "cifar100", "ImageNet16-120")
 TOLERANCE = dict(zip(TASKS, (0.3, 0.6, 0.7), strict=True))
 LABELS = {"RS": "random", "REA": "evolution", "REINFORCE": "reinforce", "BOHB": "bohb"}
@@ -42,6 +38,11 @@ def page(found: Json, cost: Json) -> str:
     parts = [TOP, *_plain(found), *_rates(found), *_assisted(found), *_others(found), *_curves(found), BOTTOM]
     parts.append(_cost(cost))
     return "\n\n".join(parts) + "\n"
+
+
+def rendered() -> str:
+    """The page by the results."""
+    return page(json.loads(RESULTS.read_text(encoding="utf-8")), json.loads(OVERHEAD.read_text(encoding="utf-8")))
 
 
 def _cost(cost: Json) -> str:
@@ -185,11 +186,11 @@ def _reaches(lines: Json, name: str, points: list[int]) -> str:
     return "not" if place is None else str(points[place])
 
 
-def pictures(found: Json, folder: Path) -> None:
-    """Draw the curves."""
+def pictures(folder: Path) -> None:
+    """Draw the curves, by matplotlib."""
     from trainless.bench.figures import bands
 
-    curves = found["curves"]
+    curves = json.loads(RESULTS.read_text(encoding="utf-8"))["curves"]
     for paper, tasks in curves["figures"].items():
         for kind, names in _kinds(tasks["cifar10"]):
             panels = {
@@ -203,7 +204,7 @@ def pictures(found: Json, folder: Path) -> None:
 TOP = """# Search methods on NAS-Bench-201
 
 Generated from `benchmarks/results/search_quality.json` (`benchmarks/search_quality.py`) by
-`python benchmarks/render_search.py`; do not edit. Accuracies are test accuracies after 200 epochs in percent, mean ±
+`make docs-figures`; do not edit. Accuracies are test accuracies after 200 epochs in percent, mean ±
 standard deviation over runs."""
 PLAIN = """## Trained accuracy alone
 
@@ -273,18 +274,3 @@ of this run, scored by {proxy} on {batch} samples, on one core of a machine that
 {high:.1f} % of each thousand): {each:.1f} ms per evaluation for limits, asking, telling, the store and the trajectory,
 beside {scoring:.0f} ms for scoring a network.
 {scored:,} networks were scored; the other {twins:,} evaluations were networks proposed again, which cost no scoring."""
-
-
-def main() -> None:
-    """Read the options and render."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("--results", type=Path, default=RESULTS)
-    options.add_argument("--page", type=Path, default=PAGE)
-    asked = options.parse_args()
-    found = json.loads(asked.results.read_text())
-    asked.page.write_text(page(found, json.loads(OVERHEAD.read_text())), encoding="utf-8")
-    pictures(found, asked.page.parent / "figures")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Rank the random networks of results/clinical/ by today's rankings, without training them again.
 
-    TRAINLESS_DATA=… python -m benchmarks.rerank && python -m benchmarks.render_clinical
+    TRAINLESS_DATA=… python -m benchmarks.rerank && make docs-figures
 
 The networks follow from the seed; their test figures, FLOPs and TEACUP's values are those of the study, and the stored
 FLOPs prove that they are the same networks. They are scored and ranked among themselves, on a CPU.

@@ -3,7 +3,7 @@
 Needs the table (TRAINLESS_DATA) and the scores in results/; about ten minutes on one core::
 
     python benchmarks/search_quality.py --out benchmarks/results/search_quality.json
-    python benchmarks/render_search.py
+    make docs-figures
 """
 
 from __future__ import annotations

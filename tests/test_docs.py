@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import trainless.proxies
-from benchmarks import render_clinical, render_cluster
-from benchmarks.render_proxies import COSTS, PAGE, cited, page, papers, read_results, shipped
+from benchmarks.render_proxies import cited, page, papers, shipped
 from trainless.proxies import Paper, registry
 
 HOME = Path(trainless.proxies.__file__).parent
@@ -41,19 +40,6 @@ RESULTS = {
 def test_all_that_are_registered_are_defined_here() -> None:
     assert len(DEFINED) == len(set(DEFINED)) >= 29
     assert set(DEFINED) <= set(registry.names())
-
-
-def test_the_page_is_up_to_date() -> None:
-    written = PAGE.read_text()
-    assert written == page(read_results(), read_results(COSTS)), "run: python benchmarks/render_proxies.py"
-
-
-def test_the_page_of_the_clinical_study_is_up_to_date() -> None:
-    assert render_clinical.PAGE.read_text() == render_clinical.rendered(), "run: python -m benchmarks.render_clinical"
-
-
-def test_the_page_about_clusters_is_up_to_date() -> None:
-    assert render_cluster.PAGE.read_text() == render_cluster.rendered(), "run: python -m benchmarks.render_cluster"
 
 
 @pytest.mark.parametrize("name", DEFINED)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from benchmarks import render_readme
 from tests.commands import Command, python
 from tests.pages import ROOT, SERVERS, Page, arguments, page, pages, prepare
 from trainless.cli.app import app
@@ -38,10 +37,8 @@ def test_the_command_is_installed() -> None:
     assert subprocess.run([command, "--version"], capture_output=True, text=True).stdout.startswith("trainless ")
 
 
-def test_the_readme_is_short_and_its_figures_are_what_the_results_say() -> None:
-    text = render_readme.PAGE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 150
-    assert text == render_readme.rendered(), "run: python -m benchmarks.render_readme"
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 def test_no_command_hides_in_another_kind_of_block() -> None:

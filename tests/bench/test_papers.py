@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.render_results import Page, render
 from trainless.bench import papers
 from trainless.bench.papers import compare, definitions, find
 from trainless.bench.papers.sources import (
@@ -204,26 +203,6 @@ def test_runs_are_joined_by_their_mean() -> None:
     runs = [{"mean": Interval(value, 0, 0)} for value in (1.0, 3.0)]
     assert over_runs(runs)["mean"].value == 2.0
     assert over_runs(runs)["mean"].seed_std == 1.0
-
-
-@pytest.mark.slow
-def test_the_page_of_results_is_rendered(
-    library: ScoreLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    chosen = {name: definitions()[name] for name in ("epsilon:headline", "gradsign:table5.3")}
-    monkeypatch.setattr("benchmarks.render_results.definitions", lambda: chosen)
-    boards = (("nb201", "cifar10", "test", "no-dead-edges"), ("darts", "cifar10", "valid", "all"))
-    monkeypatch.setattr("benchmarks.render_results.BOARDS", boards)
-    said: list[str] = []
-    render(library, Page(tmp_path / "results.md", tmp_path / "figures", draws=0, runs=2), said.append)
-    text = (tmp_path / "results.md").read_text()
-    assert "| naswot | last | 1 | 9,445 of 9,445 |" in text
-    assert "no scores of darts are stored here" in text
-    assert "| epsilon, the authors' scores | cifar10 | test | 0.870 → 0.869 (0.005 counted) |" in text
-    assert "![" in text
-    assert {path.name for path in (tmp_path / "figures").iterdir()} >= {"nb201-cifar10.svg", "published-and-ours.svg"}
-    assert said[-1] == "gradsign:table5.3"
 
 
 @pytest.mark.slow
