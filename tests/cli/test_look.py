@@ -61,3 +61,17 @@ def test_json_and_refusals(table: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "--size '3x3' was given; expected a whole number above 0, such as 64" in capsys.readouterr().err
     assert run(["look", "noise:3x8x8:2"]) == 2
     assert "has no data to look at" in capsys.readouterr().err
+
+
+def test_names_of_classes_move_no_cursor_and_begin_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder's name is anybody's: it may hold what changes a terminal, or a line that looks like one of ours."""
+    for label in ("sick\x1b]0;owned\x07\x1b[2J\u202e\nProblems: none", "well"):
+        (tmp_path / "data" / label).mkdir(parents=True)
+        for number in range(6):
+            pixels = np.random.default_rng(number).integers(0, 255, (8, 8), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "data" / label / f"{number}.png")
+    assert run(["look", str(tmp_path / "data")]) == 0
+    said = capsys.readouterr().out
+    assert "sick\N{REPLACEMENT CHARACTER}]0;owned" in said
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert not [line for line in said.splitlines() if line.startswith("Problems")]

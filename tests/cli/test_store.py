@@ -47,6 +47,16 @@ def test_list(trainless: Call, place: str) -> None:
     assert "runs: first (1 lines, stopped)" in shown
 
 
+def test_names_in_a_store_move_no_cursor(trainless: Call, tmp_path: Path) -> None:
+    odd = "a\x1b]0;owned\x07\x1b[2J\u202e\nb"
+    with store_at(tmp_path / "odd.sqlite") as store:
+        store.keep([(KEY._replace(space=odd, proxy=odd, setting=odd), GOOD)])
+        store.runs.save(odd, "{}")
+    shown = trainless("store", "list", "odd.sqlite").out
+    assert "a\N{REPLACEMENT CHARACTER}]0;owned" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
 def test_export(trainless: Call, place: str, tmp_path: Path) -> None:
     answer: Answer = trainless("store", "export", "out.csv", place, "--proxy", "snip")
     assert answer.out == "3 scores are in out.csv\n"

@@ -130,3 +130,17 @@ def test_tables_with_odd_text(columns: str, tmp_path: Path) -> None:
         with pytest.raises(InputError) as found:
             task(tmp_path / "a.csv", **options)
         assert "\n" not in str(found.value)
+
+
+def test_a_broken_volume_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the values begin is no number: the library that reads it would print a line of its own."""
+    import nibabel
+
+    nibabel.save(nibabel.Nifti1Image(np.zeros((4, 4, 4), np.float32), np.eye(4)), tmp_path / "0.nii")
+    content = bytearray((tmp_path / "0.nii").read_bytes())
+    content[108:112] = np.float32(np.nan).tobytes()  # vox_offset
+    (tmp_path / "0.nii").write_bytes(content)
+    (tmp_path / "labels.csv").write_text("file,label\n0.nii,1\n")
+    with pytest.raises(InputError, match="cannot be read as a NIfTI volume"):
+        task(tmp_path)
+    assert not caplog.records

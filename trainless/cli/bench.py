@@ -18,6 +18,7 @@ from trainless.bench.settings import (
     SiteSettings,
 )
 from trainless.cli.options import AsJson, AsMarkdown, OwnDefaults, with_settings
+from trainless.cli.terminal import say
 from trainless.core.vocabulary import common
 from trainless.runs.settings import SweepSettings
 
@@ -72,7 +73,7 @@ def sweep(settings: SweepSettings, rows: RowSettings) -> None:
     if rows.csv:
         put_csv(file.to_csv(), rows.csv)
     last, printed = file.environment["runs"][-1], rows.csv == "-"
-    typer.echo(
+    say(
         f"{counted(last['archs'], 'network')} in {last['seconds']} s ({last['archs_per_s']} per second once"
         f" {counted(last['processes'], 'process', 'processes')} on {last['device']} had begun);"
         f" {counted(kept, 'score')} kept in the store; everything is in {settings.out}/scores.npz",
@@ -81,7 +82,7 @@ def sweep(settings: SweepSettings, rows: RowSettings) -> None:
     _tell_failures(file)
     if left := last["of"] - last["archs"]:
         are = "is" if left == 1 else "are"
-        typer.echo(f"{counted(left, 'network')} {are} left: give the same command again to resume", err=True)
+        say(f"{counted(left, 'network')} {are} left: give the same command again to resume", err=True)
 
 
 def _following(bars: Bars) -> Callable[[SweepProgress], None]:
@@ -99,7 +100,7 @@ def _tell_failures(file: ScoreFile) -> None:
             (most, count), others = reasons[0], len(reasons) - 1
             more = f" ({count} of them; {counted(others, 'other reason')})" if others else ""
             failed = counted(sum(times for _, times in reasons), "score")
-            typer.echo(f"{proxy}: {failed} failed: {most}{more}", err=True)
+            say(f"{proxy}: {failed} failed: {most}{more}", err=True)
 
 
 @bench.command("correlate", short_help="Measure scores or a new proxy against a table.")
@@ -163,7 +164,7 @@ def _own_images(dataset: str) -> str:
     try:
         return open_task(dataset).name
     except TrainlessError:
-        typer.echo(f"note: the data of {dataset} is not here: noise of 3x32x32 is scored instead", err=True)
+        say(f"note: the data of {dataset} is not here: noise of 3x32x32 is scored instead", err=True)
         return "noise:3x32x32:10"
 
 
@@ -274,7 +275,7 @@ def listed(as_json: AsJson = False) -> None:
         return
     width = max(map(len, known))
     for name, each in known.items():
-        typer.echo(f"{name:<{width}}  {each.title}")
+        say(f"{name:<{width}}  {each.title}")
 
 
 @bench.command("search", short_help="Run a search method on a table many times.")

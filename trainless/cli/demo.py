@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from trainless.cli.options import with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 
@@ -52,7 +51,7 @@ def demo(settings: DemoSettings) -> None:
     _require_folder(out)
     archs = draw_archs(found, settings.count, settings.seed)
     subjects, chosen = [ArchSubject(found, arch) for arch in archs], select(PROXIES)
-    typer.echo(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
+    say(f"scoring {len(archs)} architectures of {found.name} for {opened.name} by {PROXIES}; nothing is trained")
     with SqliteStore(out / "scores.sqlite") as store:
         data = data_for(None, opened)
         records = evaluate(subjects, data, chosen, numbers, store=store)
@@ -128,9 +127,8 @@ def _picture(space: Space, arch: Arch, out: Path) -> None:
     from trainless.cli.show import in_text
     from trainless.report import draw
 
-    typer.echo(f"The winner is {space.format(arch)}:")
-    typer.echo(in_text(space, arch))
+    say(f"The winner is {space.format(arch)}:", *in_text(space, arch).splitlines())
     svg, png = out / "best.svg", out / "best.png"
     svg.write_text(draw.svg(space, arch))
     draw.png(space, arch, png)
-    typer.echo(f"Pictures of it are in {svg} and {png}, all scores in {out / 'leaderboard.csv'}.")
+    say(f"Pictures of it are in {svg} and {png}, all scores in {out / 'leaderboard.csv'}.")

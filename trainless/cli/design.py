@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainless.cli.options import AsJson, OwnDefaults, with_settings
+from trainless.cli.terminal import say
 from trainless.core.machine import AUTO, worker_count
 from trainless.core.vocabulary import common
 from trainless.designs.settings import DesignSettings
@@ -70,10 +71,10 @@ def design(
 
 def _announce(task: Task, preset: str, out: Path) -> None:
     for note in task.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     shape = "×".join(map(str, task.input_shape))
     counts = ", ".join(f"{part.cases} {name}" for name, part in _parts(task).items())
-    typer.echo(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
+    say(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
 
 
 def _parts(task: Task) -> dict[str, Any]:
@@ -89,29 +90,26 @@ def _conclude(found: Designed, prevalence: float | None = None) -> None:
     if summary["test"] is not None:
         fine, first = sanity_in_words(summary["test"])
         typer.secho(printable(first), fg="green" if fine else "red", bold=True)
-        for line in lines_of(summary["test"], prevalence):
-            typer.echo(printable(line))
+        say(*lines_of(summary["test"], prevalence))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     counted = [member for member in healthy if member["weight"]]
     ensemble = ensemble_in_words(summary["members"])
     spent = summary["spent"]
-    typer.echo(
+    say(
         f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"
         f" {ensemble} are the ensemble:"
     )
     for member in counted:
-        typer.echo(f"  {member['folder']:<9} {member['weight']:.3f} {member['search']:<11} {member['arch']}")
+        say(f"  {member['folder']:<9} {member['weight']:.3f} {member['search']:<11} {member['arch']}")
     if len(counted) < len(healthy):
         others = ", ".join(member["folder"] for member in healthy if not member["weight"])
-        typer.echo(f"  trained, and left out by the loss on cases held out: {others}")
+        say(f"  trained, and left out by the loss on cases held out: {others}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
-        typer.echo(f"  {name}: {reason}")
+        say(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
-        typer.echo(f"  {note}")
-    typer.echo(
-        f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz"
-    )
-    typer.echo(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
+        say(f"  {note}")
+    say(f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz")
+    say(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
 
 
 def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from trainless.cli.terminal import say
 from trainless.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def say_capped(proxies: Sequence[Proxy], init: Init, data: BatchSource) -> None:
 
     wanted = samples_wanted(proxies, init, data)
     if wanted > data.most:
-        typer.echo(f"note: the batch is all {data.most} training samples; {wanted} were asked for", err=True)
+        say(f"note: the batch is all {data.most} training samples; {wanted} were asked for", err=True)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:

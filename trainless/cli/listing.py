@@ -7,6 +7,7 @@ import json
 import typer
 
 from trainless.cli.options import AsJson
+from trainless.cli.terminal import say
 
 
 def listing(
@@ -34,7 +35,7 @@ def listing(
     for text in texts:
         first, *numbers, meaning = text
         cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=False)]
-        typer.echo("  ".join([f"{first:<{widths[0]}}", *cells, meaning]).rstrip())
+        say("  ".join([f"{first:<{widths[0]}}", *cells, meaning]).rstrip())
 
 
 def _sizes(name: str) -> dict[str, int | None]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
@@ -59,15 +60,15 @@ def look(
     if as_json:
         typer.echo(json.dumps(strict(found), indent=2, allow_nan=False))
     else:
-        typer.echo("\n".join(lines_of(found, task)))
+        say(*lines_of(found, task))
     if place.png or place.html:
         write(place, found, task)
-        typer.echo(f"Examples are in {' and '.join(filter(None, (place.png, place.html)))}.", err=as_json)
+        say(f"Examples are in {' and '.join(filter(None, (place.png, place.html)))}.", err=as_json)
     elif not as_json and not task.vocabulary:
         for name, row in list(examples(task, 1).items())[:SHOWN]:
-            typer.echo(f"  {name}:")
+            say(f"  {name}:")
             for sample in row:
-                typer.echo("\n".join(f"    {line}" for line in in_text(sample)))
+                say(*(f"    {line}" for line in in_text(sample)))
 
 
 def lines_of(found: Findings, task: Task) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainless.cli.options import with_settings
+from trainless.cli.terminal import say
 from trainless.core.errors import InputError
 from trainless.core.machine import AUTO, device_named
 from trainless.core.settings import setting
@@ -52,7 +53,7 @@ def predict(
 ) -> None:
     """Probabilities, label, uncertainty, prediction set, referral and drift of every case, a row each."""
     from trainless.core.seeds import one_thread
-    from trainless.core.text import printable, undamaged
+    from trainless.core.text import undamaged
     from trainless.learn.drift import drift_warning
     from trainless.tasks.new import read_new
 
@@ -64,20 +65,19 @@ def predict(
     printed = settings.csv == "-"
     write_csv(settings.csv, rows)
     if not printed:
-        typer.echo(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {settings.csv}.")
-    for line in _read(predictor, said):
-        typer.echo(printable(line), err=printed)
+        say(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {settings.csv}.")
+    say(*_read(predictor, said), err=printed)
     if said.refer is not None:
-        typer.echo(f"To be referred to a person: {int(said.refer.sum())}.", err=printed)
+        say(f"To be referred to a person: {int(said.refer.sum())}.", err=printed)
     if settings.explain:
         from trainless.report.explanations import PAGE, write_explanations
 
         place = Path(settings.explain)
         count = write_explanations(place, predictor, said, new.x, new.names, new.records)
-        typer.echo(f"Why it says so, of the {count} least sure: {place / PAGE}.", err=printed)
+        say(f"Why it says so, of the {count} least sure: {place / PAGE}.", err=printed)
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
-        typer.echo(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn or printed)
+        say(f"{'warning: ' if warning.warn else ''}{warning}", err=warning.warn or printed)
 
 
 def _read(predictor: Predictor, said: Prediction) -> Iterator[str]:
@@ -120,7 +120,6 @@ def export(
     reading: ReadingSettings,
 ) -> None:
     """Write the whole ensemble with its uncertainty as one ONNX graph, checked against PyTorch."""
-    from trainless.core.text import printable
     from trainless.learn.export import export_onnx
     from trainless.learn.graph import answers_recordings
     from trainless.learn.predictor import class_names
@@ -128,14 +127,12 @@ def export(
     predictor = open_predictor(run, settings.space).reading(reading)
     names = export_onnx(predictor, onnx)
     given = "windows, all of one recording at once" if answers_recordings(predictor) else "inputs"
-    typer.echo(f"{onnx} is written and gives the same as PyTorch. Input: {given}; outputs: {', '.join(names)}.")
+    say(f"{onnx} is written and gives the same as PyTorch. Input: {given}; outputs: {', '.join(names)}.")
     shape = "×".join(map(str, predictor.task.input_shape))
     classes = ", ".join(class_names(predictor.task.target)[:12])
-    typer.echo(
-        printable(
-            f"Its metadata hold the format, {f'the classes ({classes}), ' if classes else ''}the layout ({shape}) and"
-            " range of inputs, thresholds and what inputs look like; an input on another scale is answered with NaN."
-        )
+    say(
+        f"Its metadata hold the format, {f'the classes ({classes}), ' if classes else ''}the layout ({shape}) and"
+        " range of inputs, thresholds and what inputs look like; an input on another scale is answered with NaN."
     )
 
 

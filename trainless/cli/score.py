@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
@@ -79,7 +80,7 @@ def score(
             )
         data = data_for(given.batch or None, opened, given.device, OWN if given.shape == OWN else None)
         for note in opened.notes:
-            typer.echo(f"note: {note}", err=True)
+            say(f"note: {note}", err=True)
         strict = bool(given.space) or len(subjects) == 1
         place, workers = place_of(given.store), given.workers
         records = scored(
@@ -95,5 +96,5 @@ def score(
     else:
         show(rows, title, as_json=as_json, as_csv=given.csv)
     if all(record.status.startswith(MACHINE) or (record.failed and not strict) for record in done):
-        typer.echo(f"trainless: there is no score at all: {done[0].status}", err=True)
+        say(f"trainless: there is no score at all: {done[0].status}", err=True)
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.runs.settings import EVALUATIONS, SearchSettings
@@ -67,9 +68,9 @@ def search(
     if place.latency_table:
         settings = replace(settings, costs=_table_costs(place.latency_table, opened))
     for note in () if as_json else task.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if not as_json and settings.unlimited:
-        typer.echo(f"note: no --evaluations and no --time: it ends after {EVALUATIONS:,} evaluations", err=True)
+        say(f"note: no --evaluations and no --time: it ends after {EVALUATIONS:,} evaluations", err=True)
     with Bars() as bars:
         title = f"{settings.searcher} on {task.name}"
         callbacks = on_bars(bars, title, opened, tell_interrupted)
@@ -90,7 +91,7 @@ def export_study(
     from trainless.runs.export_study import export_study as export
 
     made = export(run, study, name)
-    typer.echo(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")
+    say(f"{len(made.trials)} trials of {run} are in the study {made.study_name!r} of {study}.")
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def import_study(
 
     found, left_out = read_study(name, open_space(place.space, place.space_args), place.out, storage=study)
     again = f"; {counted(left_out, 'trial')} of architectures that came before left out" if left_out else ""
-    typer.echo(f"{counted(len(found.places), 'architecture')} of {study} are the run {place.out}{again}.")
+    say(f"{counted(len(found.places), 'architecture')} of {study} are the run {place.out}{again}.")
 
 
 def _say_unscored(found: Found) -> None:
@@ -123,7 +124,7 @@ def _say_unscored(found: Found) -> None:
     for name in found.places[0].scores if found.places else ():
         reasons = [place.failures[name] for place in found.places if name in place.failures]
         if len(reasons) == len(found.places):
-            typer.echo(f"note: {name} could not be scored on any candidate: {reasons[0]}", err=True)
+            say(f"note: {name} could not be scored on any candidate: {reasons[0]}", err=True)
 
 
 def _table_costs(text: str, space: Space) -> dict[str, Callable[[Arch], float]]:
@@ -182,5 +183,5 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
     print_leaderboard(title, ["rank", "architecture", *first.scores, *first.costs], rows, len(first.costs))
     why = "the searcher has finished" if found.end == "finished" else "the budget is used up"
     done, steps = counted(found.spent.evaluations, "evaluation"), counted(found.steps, "step")
-    typer.echo(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")
-    typer.echo(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")
+    say(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")
+    say(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from trainless.cli.options import with_settings
+from trainless.cli.terminal import say
 from trainless.cli.watch import PageSettings, address
 from trainless.core.machine import AUTO, device_named
 from trainless.core.settings import setting
@@ -45,6 +46,6 @@ def serve(
     answering = Answering(open_predictor(run, settings.space).reading(reading), device=device_named(settings.device))
     with listening(settings.host, settings.port) as socket:
         place = address(settings.host, socket.getsockname()[1], token)
-        typer.echo(f"{run} answers at {place} (Ctrl-C ends it)")
+        say(f"{run} answers at {place} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
             server(answering, settings.host, limit=settings.limit * 10**6, token=token).run(sockets=[socket])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
@@ -60,13 +61,12 @@ def show(
     if as_json:
         typer.echo(json.dumps({"arch": opened.format(chosen), "task": data.name, **numbers}, indent=2))
         return
-    typer.echo(f"{opened.name}: {opened.format(chosen)}\n")
-    typer.echo(in_text(opened, chosen))
-    typer.echo(f"\nFor {data.name}, inputs of {'x'.join(map(str, data.input_shape))}:")
+    say(f"{opened.name}: {opened.format(chosen)}", "", *in_text(opened, chosen).splitlines(), "")
+    say(f"For {data.name}, inputs of {'x'.join(map(str, data.input_shape))}:")
     for name, value in numbers.items():
-        typer.echo(f"  {name.replace('_', ' '):<22} {value:>15,}")
+        say(f"  {name.replace('_', ' '):<22} {value:>15,}")
     for path in filter(None, (svg, png)):
-        typer.echo(f"Drawn in {path}.")
+        say(f"Drawn in {path}.")
 
 
 def measured(space: Space, arch: Arch, task: Task) -> dict[str, int]:

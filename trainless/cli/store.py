@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
+from trainless.core.terminal import console
 from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def export(
 
     with existing_store(place) as opened:
         rows = write(opened.rows(Selection(which.space, which.fingerprint, which.proxy)), file)
-    typer.echo(f"{counted(rows, 'score')} {'is' if rows == 1 else 'are'} in {file}")
+    say(f"{counted(rows, 'score')} {'is' if rows == 1 else 'are'} in {file}")
 
 
 @store.command("merge", short_help="Copy the scores of one store into another.")
@@ -100,7 +102,7 @@ def merge(
         before = _total(new)
         seen = copy(old, new)
         added = _total(new) - before
-        typer.echo(f"{added} of {seen} scores of {old.shown} were new to {new.shown}")
+        say(f"{added} of {seen} scores of {old.shown} were new to {new.shown}")
 
 
 @store.command("gc", short_help="Remove the scores that the options describe.")
@@ -133,7 +135,7 @@ def collect(
     with existing_store(place) as opened:
         number = _total(opened, chosen) if dry_run else opened.drop(chosen)
     happened = "would be" if dry_run else "was" if number == 1 else "were"
-    typer.echo(f"{counted(number, 'score')} {happened} removed from {opened.shown}")
+    say(f"{counted(number, 'score')} {happened} removed from {opened.shown}")
 
 
 def existing_store(place: str) -> SqlStore:
@@ -142,11 +144,11 @@ def existing_store(place: str) -> SqlStore:
     from pathlib import Path
 
     from trainless.core.errors import InputError
-    from trainless.store import default_path, store_at
+    from trainless.store import default_path, scheme_of, store_at
     from trainless.store.folder import holds_store
 
     named = place or os.environ.get("TRAINLESS_STORE") or str(default_path())
-    if "://" not in named:
+    if not scheme_of(named):
         path = Path(named).expanduser()
         if not holds_store(path) and not (path.is_file() and path.stat().st_size):
             raise InputError(
@@ -164,8 +166,6 @@ def _print(counts: list[Count], runs: list[RunEntry], shown: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from trainless.cli.table import console
-
     total = sum(count.scores for count in counts)
     table = Table(title=f"{total} scores in {shown}", title_justify="left")
     for name in ("space", "task", "proxy", "setting", "seeds", "scores", "failures"):
@@ -179,7 +179,7 @@ def _print(counts: list[Count], runs: list[RunEntry], shown: str) -> None:
         table.add_row(*map(Text, (space, task[:12], proxy, how, seeds)), *map(str, numbers))
     console().print(table)
     if runs:
-        typer.echo("runs: " + ", ".join(f"{run.name} ({run.lines} lines, {_state(run)})" for run in runs))
+        say("runs: " + ", ".join(f"{run.name} ({run.lines} lines, {_state(run)})" for run in runs))
 
 
 def _state(run: RunEntry) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trainless.cli.terminal import say
 from trainless.core.errors import InputError
+from trainless.core.terminal import console
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from trainless.bench.sheet import Sheet
@@ -288,14 +289,6 @@ def put_csv(text: str, path: str) -> None:
         raise InputError(f"--csv {path} cannot be written ({error.strerror}): give another file") from error
 
 
-def console() -> Console:
-    """The terminal; where the output is a pipe, wide enough for a table."""
-    from rich.console import Console
-
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=120)
-
-
 def number(value: float, digits: int = 6) -> str:
     """A number for people; a dash where there is none.
 
@@ -331,7 +324,7 @@ def print_leaderboard(title: str, names: Sequence[str], rows: Sequence[Sequence[
         table.add_row(*(Text(row[place]) for place in kept))
     terminal.print(table)
     if left := [name for place, name in enumerate(names) if place not in kept]:
-        typer.echo(f"Not shown here: {', '.join(left)}; leaderboard.csv has them.")
+        say(f"Not shown here: {', '.join(left)}; leaderboard.csv has them.")
 
 
 def show_sheets(sheets: Sequence[Sheet], *, as_json: bool = False, as_markdown: bool = False, as_csv: str = "") -> None:

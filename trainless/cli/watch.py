@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from trainless.cli.options import with_settings
+from trainless.cli.terminal import say
 from trainless.core.settings import setting
+from trainless.core.terminal import console
 from trainless.core.vocabulary import common
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ def watch(
     """Show a live run: progress, pace, the best so far, the last failures, the time left; ends when the run ends."""
     import time
 
-    from rich.console import Console
     from rich.live import Live
 
     from trainless.core.text import undamaged
@@ -54,11 +55,10 @@ def watch(
 
     with undamaged(run, "look at its folder"), _reader(run, settings.store) as reader:
         catch_up(reader)
-        console = Console()
         if settings.once or reader.progress().state != "running":
-            console.print(frame(reader, run))
+            console().print(frame(reader, run))
             return
-        with suppress(KeyboardInterrupt), Live(frame(reader, run), console=console, auto_refresh=False) as live:
+        with suppress(KeyboardInterrupt), Live(frame(reader, run), console=console(), auto_refresh=False) as live:
             while reader.progress().state == "running":
                 time.sleep(settings.every)
                 catch_up(reader)
@@ -194,7 +194,7 @@ def ui(
 
     host, token = settings.host, token_for(settings.host, settings.token)
     with closing(runs_at(place)) as listed, listening(host, settings.port) as socket:
-        typer.echo(f"{listed.title} is shown at {address(host, socket.getsockname()[1], token)} (Ctrl-C ends it)")
+        say(f"{listed.title} is shown at {address(host, socket.getsockname()[1], token)} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
             serve(OpenRuns(listed), host, token).run(sockets=[socket])
 
@@ -204,7 +204,7 @@ def address(host: str, port: int, token: str) -> str:
     from trainless.ui.security import is_loopback
 
     if not is_loopback(host):
-        typer.echo(
+        say(
             f"warning: {host} is not this machine's own address: everything, the token too, travels in plain text; put"
             " a server with TLS before it, or leave out --host and come through ssh -L",
             err=True,
@@ -231,4 +231,4 @@ def report(
 
         with existing_store(settings.store) as opened, locked(without_links(run)):
             Shared(opened, run.resolve().name, without_links(run)).copy()
-    typer.echo(f"The report is in {write_report(run)}.")
+    say(f"The report is in {write_report(run)}.")

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from trainless.core.terminal import console
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -148,7 +150,6 @@ class Bars:
     """
 
     def __init__(self, patience: float | None = None) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
@@ -157,7 +158,7 @@ class Bars:
             TextColumn("{task.fields[count]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left {task.fields[left]}  {task.fields[detail]}", markup=False),
-            console=Console(stderr=True),
+            console=console(stderr=True),
             refresh_per_second=4,
         )
         self._place = (NotebookOutput if self._bar.console.is_jupyter else TerminalOutput)(self._bar)
@@ -264,10 +265,8 @@ def seen(progress: Told | None) -> Iterator[Told]:
 
 def on_a_terminal() -> bool:
     """Whether a bar would be seen: on a terminal or in a notebook, and not in the log of a program."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.is_terminal or console.is_jupyter
+    place = console(stderr=True)
+    return place.is_terminal or place.is_jupyter
 
 
 def tell_interrupted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,8 @@ def volume(path: Path) -> Array:
             f"{path.name} is a NIfTI volume, which needs nibabel: pip install 'trainless[medical]'"
         ) from error
     require_plain(path)
+    logging.getLogger("nibabel").setLevel(logging.CRITICAL)  # what is wrong is said once, by us
+    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)
     with readable(path, "a NIfTI volume"):
         image = nibabel.Nifti1Image.from_filename(path)
         shape = image.shape
