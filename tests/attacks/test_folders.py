@@ -20,6 +20,7 @@ from trainless.core.errors import InputError
 from trainless.core.opening import folder_at, open_file, read_bytes, without_links
 from trainless.runs.folder import BESIDE, FILES, locked
 from trainless.runs.search import search
+from trainless.store.sqlite import JOURNALS
 
 pytestmark = pytest.mark.slow
 FOLDERS = {"design": ("members", "members/00", "searches", "searches/genetic-00")}
@@ -89,6 +90,22 @@ def test_a_start_in_a_prepared_folder_harms_nothing(name: str, tmp_path: Path) -
                 search(NOISE, SPACE, out=tmp_path / "run", settings=settings())
         assert victim.read_text() == "a thesis"
         shutil.rmtree(tmp_path / "run")
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+@pytest.mark.parametrize("ending", JOURNALS)
+def test_sqlite_writes_to_no_journal_of_somebody_elses(
+    ending: str, make: Callable[[Path, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A good store with ``scores.sqlite-wal`` as a second name of another file, which SQLite would write over."""
+    monkeypatch.chdir(tmp_path)
+    run = shutil.copytree(SEEDS["search"](), tmp_path / "given" / "search")
+    victim = tmp_path / "victim"
+    victim.write_text("a thesis " * 5000)
+    make(run / f"scores.sqlite{ending}", victim)
+    for reader in ("resume a search", "fork a search", "open a store"):
+        assert "is a link" in answer(reader, run), reader
+        assert victim.read_text() == "a thesis " * 5000
 
 
 @pytest.mark.parametrize("name", ["../../other", "/etc", "..", "", "a/b", "\x00", "x" * 500])

@@ -441,6 +441,15 @@ def test_an_export_into_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_database_is_refused() -> None:
+    for typed in (
+        "postgresql:/me:secret@host/scores",
+        "postgres:me:secret@host",
+        " postgresql://me:secret@host/scores",
+        "host=there password=secret",
+    ):
+        with pytest.raises(InputError, match="is nearly an address") as found:  # and no file of that name is made
+            store_at(typed)
+        assert "secret" not in str(found.value)
     with pytest.raises(InputError, match=r"a store at mysql:// was given; expected a file, a folder"):
         store_at("mysql://me@host/scores")
 

@@ -230,6 +230,7 @@ def test_a_token_is_asked_for_once_and_is_a_cookie_then(root: Path) -> None:
         for path in ("/", "/api/runs", "/app.js", "/report"):
             assert at.get(path).status == 401
             assert at.get(path, token="another-token-of-signs").status == 401  # noqa: S106 - a wrong one
+        assert at.get("/?token=%ff%fe").status == 401
         assert at.get("/api/runs", token=TOKEN).status == 401  # only the page itself takes it from its address
         first = at.get("/", token=TOKEN)
         assert (first.status, first.headers["location"], first.body) == (303, "/", b"")

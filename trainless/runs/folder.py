@@ -40,6 +40,7 @@ from trainless.core.opening import (
 from trainless.core.text import one_line, undamaged
 from trainless.core.types import Json
 from trainless.store import SqlStore
+from trainless.store.sqlite import JOURNALS
 
 FORMAT = 1
 CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD = "run.json", "scores.sqlite", "trajectory.jsonl", "leaderboard.csv"
@@ -49,7 +50,7 @@ FILES = (CONFIGURATION, STORE, TRAJECTORY, LEADERBOARD, ENDING, LOCK)  # of a se
 SETTINGS, SESSIONS, MERGED = "settings.json", "runs.json", "scores.npz"  # of a sweep, beside its journals
 PLAN, SUMMARY, PREDICTIONS, RESULT = "plan.json", "summary.json", "predictions.npz", "result.json"  # of a design
 SEARCHES, MEMBERS, REPORT, SHOWN = "searches", "members", "report.html", "shown.npz"
-BESIDE = tuple(f"{STORE}-{what}" for what in ("wal", "shm", "journal"))  # what SQLite keeps beside a database
+BESIDE = tuple(f"{STORE}{ending}" for ending in JOURNALS)
 DESIGNED = (PLAN, SUMMARY, PREDICTIONS, RESULT, SEARCHES, MEMBERS, REPORT, SHOWN)
 OURS = (*FILES, *BESIDE, SHARED_STORE, SETTINGS, SESSIONS, MERGED, *DESIGNED)  # what may be no link
 OWN = ("budget", "environment")  # what may differ between the places where a run goes on

@@ -28,7 +28,6 @@ from trainless.learn.callbacks import loggers
 from trainless.proxies.proxy import Proxy
 from trainless.rankings import Ranking
 from trainless.runs.folder import (
-    BESIDE,
     CONFIGURATION,
     ENDING,
     LEADERBOARD,
@@ -342,7 +341,7 @@ def _forked(setup: SearchSetup, path: Path) -> tuple[SearchSetup, int]:
     if not lines:
         raise InputError(f"{source} has no trajectory to fork from: nothing was evaluated there yet")
     place, file = asked.store or own_store(path, asked.execution.spans_machines), path / STORE
-    has_store = is_plain(source / STORE) and not any((source / name).is_symlink() for name in BESIDE)
+    has_store = is_plain(source / STORE)
     if place == str(file) and has_store:  # also while the parent is running
         copy_database(source / STORE, file)
     with store_at(place) as store, closing(child.measure_at(store.url)) as measure:

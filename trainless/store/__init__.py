@@ -38,6 +38,7 @@ __all__ = [
     "merge",
     "open_store",
     "place_of",
+    "scheme_of",
     "store_at",
     "turns",
 ]
@@ -53,6 +54,35 @@ def default_path() -> Path:
     return platformdirs.user_cache_path("trainless") / "scores.sqlite"
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)")
+_LIKE_AN_ADDRESS = re.compile(r"://|^\s*postgres(ql)?:|\bpassword\s*=", re.IGNORECASE)
+
+
+def scheme_of(place: str) -> str:
+    """The scheme of a store's address, such as ``postgresql``; empty where the place is a file or a folder.
+
+    A mistyped address is refused: as the name of a file it would be shown, with its password.
+
+    Example:
+        >>> scheme_of("postgresql://me@host/scores"), scheme_of("shared/")
+        ('postgresql', '')
+    """
+    found = _SCHEME.match(place)
+    if found is not None and found[0] in ("postgresql", "postgres"):
+        return found[0]
+    if found is not None:
+        raise InputError(
+            f"a store at {found[0]}:// was given; expected a file, a folder (shared/), or"
+            " postgresql://user@host/database"
+        )
+    if _LIKE_AN_ADDRESS.search(place):
+        raise InputError(
+            "the place of a store is nearly an address (it is not shown, for it may hold a password); expected a file,"
+            " a folder (shared/), or postgresql://user:password@host:port/database"
+        )
+    return ""
+
+
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
     """The store at a path, or at ``postgresql://user@host/database``.
 
@@ -60,18 +90,12 @@ def store_at(place: str | os.PathLike[str]) -> SqlStore:
     for one machine.
     """
     text = os.fspath(place)
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", text)
-    if scheme is None:
+    if not scheme_of(text):
         if not is_folder(text):
             return SqliteStore(text)
         from trainless.store.folder import FolderStore
 
         return FolderStore(text)
-    if scheme[0] not in ("postgresql", "postgres"):
-        raise InputError(
-            f"a store at {scheme[0]}:// was given; expected a file, a folder (shared/), or"
-            " postgresql://user@host/database"
-        )
     from trainless.store.postgres import PostgresStore
 
     return PostgresStore(text)
@@ -93,7 +117,7 @@ def is_away(place: str) -> bool:
 
 def is_file(place: str) -> bool:
     """Whether a place is a file, for one machine alone."""
-    return "://" not in place and not is_folder(place)
+    return not scheme_of(place) and not is_folder(place)
 
 
 def open_store(text: str = "") -> AbstractContextManager[SqlStore | None]:

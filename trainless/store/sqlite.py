@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ SAY_SECONDS = 10.0
 WAIT_SECONDS = 600.0  # for which we wait, with a line that says so
 IO_ERROR = 10  # the family of SQLITE_IOERR
 MEMORY = ":memory:"
+JOURNALS = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
 log = logging.getLogger("trainless.store")
 
 
@@ -46,8 +49,22 @@ class SqliteStore(SqlStore):
         super().__init__(database, ClaimTable(database, lease), lease=lease)
 
 
+def require_own_journals(path: Path) -> None:
+    """Refuse a database whose journals, which SQLite would write over, are files of somebody else's too."""
+    for ending in JOURNALS:
+        beside = Path(f"{os.path.realpath(path)}{ending}")
+        with suppress(FileNotFoundError):
+            about = beside.lstat()
+            if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+                raise StoreError(
+                    f"{beside} is a link, no plain file or has a second name elsewhere, and SQLite would write to it:"
+                    " copy the store without it, or give another"
+                )
+
+
 def copy_database(source: Path, target: Path) -> None:
     """Copy a database as it is at a moment, also while others write to it."""
+    require_own_journals(source)
     try:
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)
@@ -82,6 +99,7 @@ class SqliteDatabase(Database):
         with self._explained():
             if isinstance(self.path, Path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                require_own_journals(self.path)
             self._connection = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )

@@ -21,7 +21,7 @@ from trainless.core.types import Json
 from trainless.runs.folder import REPORT
 from trainless.runs.reader import RunReader, is_run, reader_at, settings_in
 from trainless.runs.reader_search import SearchReader, StoreSource
-from trainless.store import SqlStore
+from trainless.store import SqlStore, scheme_of
 from trainless.store.folder import FolderStore, holds_store
 
 PATIENCE = 5.0  # seconds for which a server that went away is waited for
@@ -171,7 +171,7 @@ class StoreRuns(RunList):
 
 def runs_at(place: str) -> RunList:
     """The runs at a folder, which may be a shared store, or at ``postgresql://user@host/database``."""
-    if not place.startswith(("postgresql://", "postgres://")):
+    if not scheme_of(place):
         return StoreRuns(FolderStore(place)) if holds_store(place) else FolderRuns(Path(place))
     from trainless.store.postgres import PostgresStore
 

@@ -129,8 +129,8 @@ class Guard:
         elif scope["method"] not in self._methods:
             await _refuse(send, 405, b"this server only shows")
         elif self._token and not any(hmac.compare_digest(each, self._token) for each in _tokens(scope["headers"])):
-            given = parse_qs(bytes(scope.get("query_string", b"")))
-            if scope["path"] == "/" and hmac.compare_digest(given.get(b"token", [b""])[0], self._token):
+            given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+            if scope["path"] == "/" and hmac.compare_digest(given.encode(), self._token):
                 kept = COOKIE + b"=" + self._token + b"; Path=/; HttpOnly; SameSite=Lax"
                 await _refuse(send, 303, b"", (b"location", b"/"), (b"set-cookie", kept))
             else:
