@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,62 @@ def test_a_proxy_cannot_end_the_command_in_silence(status: int, use: str, tmp_pa
     """One worker, and ``os._exit(0)`` in a proxy: exit 0, no output."""
     _, out, err = said(tmp_path, use, PROXY.format(body=f"os._exit({status})"))
     assert f"os._exit({status}) was called" in out + err
+
+
+LEFT_BEHIND = {
+    "twins of the process": "if os.fork() == 0 and os.fork() == 0: raise SystemExit",
+    "other modes": """import torch
+    os.chdir('/')
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.set_default_device('meta')
+    torch.set_float32_matmul_precision('medium')
+    torch.use_deterministic_algorithms(True)""",
+}
+
+
+def snips(folder: Path, proxies: str) -> list[tuple[str, str]]:
+    """The archs of a search that has ended well, and their scores by snip."""
+    arguments = [proxies if word == "mine.py:mine" else word for word in USES["search"]]
+    command = Command(arguments, folder, {"TRAINLESS_STORE": "none"})
+    assert command.wait(60) == 0, command.err
+    with (folder / "run" / "leaderboard.csv").open() as file:
+        return sorted((row["arch"], row["snip"]) for row in csv.DictReader(file))
+
+
+def test_what_a_proxy_leaves_behind_changes_nothing_else(tmp_path: Path) -> None:
+    """It is measured first, in the command's own process; the scores after it are those of a search without it."""
+    (tmp_path / "alone").mkdir()
+    alone = snips(tmp_path / "alone", "snip")
+    assert len(alone) == 2
+    for kind, body in LEFT_BEHIND.items():
+        place = tmp_path / kind
+        place.mkdir()
+        (place / "mine.py").write_text(PROXY.format(body=body))
+        assert snips(place, "mine.py:mine,snip") == alone, kind
+        steps = (place / "run" / "trajectory.jsonl").read_text().count('{"step"')
+        assert steps == (tmp_path / "alone" / "run" / "trajectory.jsonl").read_text().count('{"step"'), kind
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda number, frame: None"])
+def test_a_proxy_that_ignores_ctrl_c_does_so_alone(handler: str, tmp_path: Path) -> None:
+    body = f"import signal; signal.signal(signal.SIGINT, {handler}); open('begun', 'w').close()"
+    (tmp_path / "mine.py").write_text(PROXY.format(body=body))
+    arguments = ["100000" if word == "2" else word for word in USES["search"]]
+    command = Command(arguments, tmp_path, {"TRAINLESS_STORE": "none"})
+    try:
+        until = time.monotonic() + 30
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        for _ in range(40):
+            command.send(signal.SIGINT)
+            time.sleep(0.1)
+            if command.poll() is not None:
+                break
+        assert command.wait(5) == 130
+    finally:
+        command.kill()
 
 
 def test_a_missing_gpu_is_said_before_anything_is_scored(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,6 +27,18 @@ class Sum(Measure):
 
     def __call__(self, proposal: Proposal) -> Outcome:
         return Outcome({"sum": float(sum(proposal.arch))})
+
+
+class Unmakable(Sum):
+    """Work that no other process can make; it takes a while to find out."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _missing, ()
+
+
+def _missing() -> None:
+    time.sleep(1.0)
+    raise InputError("its data are not on this machine")
 
 
 @dataclass
@@ -83,6 +95,8 @@ class Hostile(Sum):
             os.closerange(0, 200)
             while True:
                 time.sleep(1)
+        if kind == 17:
+            raise KeyboardInterrupt("nobody pressed it")
         if kind in (14, 15):  # answers itself, for a job that it does not have or for its own
             frame = sys._getframe()
             while "job" not in frame.f_locals and frame.f_back is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.task import Task
+from trainless.core.user_files import loaded_files
 from trainless.execution.executor import Executor, Job
 from trainless.scoring.measures import ByProxies, Outcome
 from trainless.scoring.request import select
@@ -51,6 +53,9 @@ OWN_ARCHS = [(depth, width) for depth in range(3) for width in range(2)]
 
 def own_measure(folder: Path) -> ByProxies:
     """A space and a proxy of a user's file. The file itself is gone: its text travels, not its path."""
+    for name, _, text in loaded_files():
+        if text == OWN.encode():  # of an earlier test: it would go to other processes, too
+            del sys.modules[name]
     file = folder / "own.py"
     file.write_text(OWN)
     space, proxies = load(f"{file}:Mine"), select(f"{file}:tensors,params")

@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -68,6 +69,37 @@ def test_ctrl_c_while_workers_are_ended_leaves_none(monkeypatch: pytest.MonkeyPa
     assert gone(set(pids))
 
 
+class NeverBegins(Sum):
+    """Work that is still being unpacked by each worker after minutes."""
+
+    def __reduce__(self) -> tuple[Callable[[float], None], tuple[float]]:
+        return time.sleep, (600.0,)
+
+
+def test_one_ctrl_c_ends_a_wait_for_workers_to_begin() -> None:
+    """Nothing is computed yet, so nothing has to be finished first."""
+    executor = Processes(NeverBegins(), Execution(workers=2))
+    with processes.one_interrupt():
+        executor.submit(Job(Proposal((1, 2))))
+        assert not executor.poll(0.05)
+        signal.raise_signal(signal.SIGINT)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            executor.poll(10.0)
+        executor.close(now=True)
+        assert time.monotonic() - start < 2.0
+
+
+def test_a_job_that_says_ctrl_c_was_pressed_has_failed_and_nothing_else() -> None:
+    executor = Processes(Hostile(), Execution(workers=2))
+    try:
+        found = work(executor, [(17, 0), (0, 2)])
+        assert found[17, 0].failures == {"sum": "KeyboardInterrupt: nobody pressed it"}
+        assert found[0, 2].values == {"sum": 2.0}
+    finally:
+        executor.close()
+
+
 @pytest.mark.slow
 def test_a_timeout_is_a_reasoned_failure() -> None:
     executor = Processes(Hostile(), Execution(timeout=1.0))
@@ -92,7 +124,7 @@ def test_a_job_that_forks_and_returns_twice_shifts_nobodys_result(
             assert {arch: outcome.values["sum"] for arch, outcome in found.items()} == {a: sum(a) for a in archs}
     finally:
         executor.close()
-    assert "worker: a process that was forked here went on as if it were the worker" in capfd.readouterr().err
+    assert "worker: a process that was forked here went on as if it were its parent" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 
 from tests.execution import cluster
 from tests.execution.faulty import EVALUATIONS, Place, begin, finish
-from tests.execution.hostile import Hostile, Sum
+from tests.execution.hostile import Hostile, Sum, Unmakable
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
+from trainless.core.processes import one_interrupt
 from trainless.execution import slurm
 from trainless.execution.executor import Execution, Job, pool_for
 from trainless.execution.node import WorkingNode
@@ -140,12 +142,12 @@ def test_an_answer_that_comes_too_late_is_refused(
 
 
 @pytest.mark.slow
-def test_nodes_that_cannot_start_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainless.execution.queue.Queue.offer", lambda queue, work: "0" * 64)
-    executor = Slurm(Sum(), Execution("slurm", 1, address=local(tmp_path)))
+def test_nodes_that_cannot_start_are_said(tmp_path: Path) -> None:
+    """Each is seen for a second before it ends."""
+    executor = Slurm(Unmakable(), Execution("slurm", 1, address=local(tmp_path)))
     try:
         executor.submit(Job(Proposal((0, 1))))
-        with pytest.raises(InputError, match=r"nodes cannot start \(.*work.*\); use --executor local to see why"):
+        with pytest.raises(InputError, match=r"nodes cannot start \(its data .*\); use --executor local to see why"):
             executor.next()
     finally:
         executor.close(now=True)
@@ -220,3 +222,36 @@ def test_the_script_for_sbatch_has_what_was_asked_for(tmp_path: Path, monkeypatc
     until = time.monotonic() + 10
     while {path.read_text() for path in (bin_ / "states").iterdir()} - {"COMPLETED", "CANCELLED"}:
         assert time.monotonic() < until, "an allocation is left"
+
+
+class NeverBegun:
+    """An allocation that waits in the cluster's queue until it is cancelled."""
+
+    job_id, state = "7", "PENDING"
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def done(self) -> bool:
+        return False
+
+    def cancel(self, check: bool = True) -> None:
+        self.cancelled = True
+
+
+def test_one_ctrl_c_ends_a_wait_for_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is computed yet, so nothing has to be finished first."""
+    asked = NeverBegun()
+    monkeypatch.setattr(Slurm, "_allocate", lambda self, number: self._allocations.append(asked))
+    executor = pool_for(Sum(), Execution("slurm", workers=2, address=local(tmp_path)))
+    with one_interrupt():
+        executor.submit(Job(Proposal((1, 2))))
+        assert not executor.poll(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            executor.poll(10.0)
+        executor.close(now=True)
+        assert time.monotonic() - start < 2.0
+    assert asked.cancelled
+    assert not list((tmp_path / "queues").iterdir())

@@ -138,6 +138,39 @@ def exit_refused() -> Iterator[None]:
         os._exit = leave
 
 
+@contextmanager
+def process_kept() -> Iterator[None]:
+    """Run a user's code in a process that stays what it is: one, in the same folder, which Ctrl-C reaches.
+
+    Example:
+        >>> before = os.getcwd()
+        >>> with process_kept():
+        ...     os.chdir("/")
+        >>> os.getcwd() == before
+        True
+    """
+    owner, folder, heard = os.getpid(), _working_folder(), signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if os.getpid() != owner:  # a twin that the code has forked would do all that follows, too
+            os.write(2, b"a process that was forked here went on as if it were its parent: it was ended\n")
+            os._exit(1)
+        if folder and _working_folder() != folder:
+            os.chdir(folder)
+        if heard is not None and signal.getsignal(signal.SIGINT) not in (heard, signal.default_int_handler):
+            with suppress(ValueError):  # only the main thread may; the other one is there once Ctrl-C was pressed
+                signal.signal(signal.SIGINT, heard)
+
+
+def _working_folder() -> str:
+    """The folder that this process works in; empty where it was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
 def physical_memory() -> float:
     """Bytes of memory of this machine; infinity where the system does not tell."""
     try:

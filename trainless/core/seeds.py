@@ -60,6 +60,37 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
 
 
 @contextmanager
+def modes_kept() -> Iterator[None]:
+    """Put PyTorch's modes back after a block that may leave other ones behind, so that what follows is not changed.
+
+    Example:
+        >>> with modes_kept():
+        ...     torch.set_default_dtype(torch.float64)
+        >>> torch.get_default_dtype()
+        torch.float32
+    """
+    gradients, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(gradients)
+        torch.set_default_dtype(dtype)
+        if torch.get_default_device() != device:
+            torch.set_default_device(None if device.type == "cpu" else device)
+        if torch.get_float32_matmul_precision() != precision:
+            torch.set_float32_matmul_precision(precision)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()) != (
+            strict,
+            warns,
+        ):
+            torch.use_deterministic_algorithms(strict, warn_only=warns)
+
+
+@contextmanager
 def one_thread() -> Iterator[None]:
     """Compute the block on one thread, so that its values do not depend on the number of cores."""
     threads = torch.get_num_threads()

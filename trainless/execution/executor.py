@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from trainless.core.errors import InputError, TrainlessError
-from trainless.core.processes import exit_refused
+from trainless.core.processes import exit_refused, process_kept
 from trainless.core.seeds import one_thread
 from trainless.core.text import one_line
 from trainless.execution import registry
@@ -130,9 +130,10 @@ def pool_for(work: Work[P, R], execution: Execution) -> Pool[Any, P, R]:
 
 
 def guarded(work: Work[P, R], payload: P) -> R:
-    """Do a job; whatever goes wrong with this one is its failure."""
+    """Do a job; whatever goes wrong with this one is its failure, and this process stays as it was."""
     try:
-        return work(payload)
+        with process_kept():
+            return work(payload)
     except (TrainlessError, KeyboardInterrupt):
         raise
     except BaseException as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trainless.core.errors import InputError
+from trainless.core.processes import LOOK, Wait
 from trainless.execution.executor import Execution, Job, P, R, Work
 
 log = logging.getLogger("trainless.execution")
@@ -92,6 +93,7 @@ class Pool(ABC, Generic[W, P, R]):
         self._done: deque[tuple[Job[P], R]] = deque()
         self._attempts: Counter[int] = Counter()
         self._start_failures = 0
+        self._idle: Wait | None = None  # while no worker is at work
         with ExitStack() as resources:
             places = self._open(resources)
             resources.callback(self._end, now=True)
@@ -141,6 +143,9 @@ class Pool(ABC, Generic[W, P, R]):
         while not self._done:
             self._look(until)
             self._end_overdue()
+            self._idle = None if self._busy else self._idle or Wait()
+            if self._idle is not None:  # nothing is computed that is to be finished after Ctrl-C
+                self._idle.look()
             if until is not None and time.monotonic() >= until:
                 break
         return bool(self._done)
@@ -209,10 +214,11 @@ class Pool(ABC, Generic[W, P, R]):
             fresh.give(worker.job)
 
     def _patience(self, until: float | None, most: float | None = None) -> float | None:
-        """Seconds until something has to be looked at: a moment, a timeout, or after so many seconds."""
+        """Seconds until something has to be looked at: a moment, a timeout, Ctrl-C, or after so many seconds."""
         now = time.monotonic()
         times = [] if until is None else [until]
         times += [] if most is None else [now + most]
+        times += [] if self._busy else [now + LOOK]
         if self._execution.timeout is not None:
             times += [worker.since + self._execution.timeout for worker in self._busy]
         return max(0.0, min(times) - now) if times else None

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
-from trainless.core.text import one_line
+from trainless.core.processes import Wait
+from trainless.core.text import message, one_line
 from trainless.execution.allocation import Allocation
 from trainless.execution.executor import Execution, Job, P, R, Work
 from trainless.execution.node import NodeWork
@@ -75,7 +76,7 @@ class Slurm(Pool[Slot[P], P, R]):
         self._limits = execution  # kept by the nodes
         self._beats: dict[str, tuple[int, float]] = {}
         self._checked, self._every = time.monotonic(), FIRST_CHECK
-        self._pause, self._failed_starts = FIRST_PAUSE, 0
+        self._pause = FIRST_PAUSE
         self._preempted: Counter[str] = Counter()
         self._quiet = True  # nobody was told that the cluster takes its time
         super().__init__(work, replace(execution, timeout=None, memory=None))
@@ -136,7 +137,7 @@ class Slurm(Pool[Slot[P], P, R]):
             for node, beat in there.items()
         }
         if there:
-            self._failed_starts, self._quiet = 0, False
+            self._quiet = False
         elif self._quiet and now - self._began > PATIENCE_SECONDS:
             log.warning(
                 "waiting for SLURM to begin %d jobs; the same command goes on after Ctrl-C", len(self._allocations)
@@ -182,8 +183,8 @@ class Slurm(Pool[Slot[P], P, R]):
         lost = [job for job in ended if not states[job.job_id].startswith("CANCELLED")]
         if not self._allocations and not lost:
             raise InputError("the SLURM jobs were cancelled: the same command goes on")
-        self._failed_starts += not self._queue.nodes()
-        if self._failed_starts >= FAILED_STARTS:
+        self._start_failures += not self._queue.nodes()  # until a node has taken a job
+        if self._start_failures >= FAILED_STARTS:
             raise InputError(f"nodes cannot start ({_last_words(lost or ended)}); {self.hint}")
         if lost:
             log.warning(
@@ -205,9 +206,10 @@ class Slurm(Pool[Slot[P], P, R]):
     def _leave(self) -> None:
         """End all nodes, which see it by themselves, and what still waits in the scheduler's queue."""
         self._queue.stop()
-        until = time.monotonic() + FAREWELL_SECONDS
-        while time.monotonic() < until and (self._queue.nodes() or not (self._remote or self._all_done())):
-            time.sleep(FIRST_PAUSE)
+        wait = Wait()
+        with suppress(KeyboardInterrupt):  # then they are cancelled at once
+            while wait.seconds < FAREWELL_SECONDS and (self._queue.nodes() or not (self._remote or self._all_done())):
+                wait.pause(FIRST_PAUSE)
         for job in self._allocations:
             if self._remote or not job.done():
                 job.cancel(check=False)
@@ -251,7 +253,7 @@ def _last_words(jobs: Sequence[Any]) -> str:
         with suppress(OSError):
             lines = [line for line in job.paths.stderr.read_text(errors="replace").splitlines() if line.strip()]
             if lines:
-                return one_line(lines[-1])
+                return message(lines[-1])[:400]
     return "they end at once and say nothing"
 
 

@@ -138,7 +138,6 @@ class Performer:
     def __init__(self, packed: Packed, memory: int | None = None, core: int | None = None) -> None:
         self._packed, self._memory, self._core = packed, memory, core
         self._work: Work[Any, Any] | None = None
-        self._pid = os.getpid()
 
     def begin(self) -> Reply:
         """Unpack and settle: one thread, no more memory than allowed; whether it is ready, or what is wrong."""
@@ -163,10 +162,8 @@ class Performer:
             return Reply(job.id, guarded(self._work, job.payload))
         except TrainlessError as error:
             return Reply(job.id, mistake=str(error))
-        finally:
-            if os.getpid() != self._pid:
-                os.write(2, b"a process that was forked here went on as if it were the worker: it was ended\n")
-                os._exit(1)
+        except KeyboardInterrupt as error:  # no Ctrl-C comes here: the job has raised it
+            return Reply(job.id, self._work.failed(one_line(error)))
 
     def close(self) -> None:
         if self._work is not None:

@@ -18,8 +18,10 @@ from torch import nn
 import trainless.rankings  # noqa: F401 - scores.rank() finds them by their names
 from trainless.core.errors import InputError, TrainlessError, Unscorable
 from trainless.core.machine import worker_count
+from trainless.core.processes import process_kept
 from trainless.core.progress import on_a_terminal, tracked
 from trainless.core.scores import MACHINE, Record, Scores
+from trainless.core.seeds import modes_kept
 from trainless.core.target import Target
 from trainless.core.task import Task
 from trainless.core.text import message, one_line
@@ -397,7 +399,7 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
         p = probe()
         tally.references.append(forward_backward_ms(p.at(x=setting.inputs)) if fbe else math.nan)
         options = dict(setting.options)
-        with exact_products(), remarks() as said:
+        with exact_products(), modes_kept(), process_kept(), remarks() as said:
             value, ms = timed(lambda: proxy(p.at(weights=setting.weights, x=setting.inputs), **options), p.x.device)
     except (Unscorable, TrainlessError) as error:
         tally.status = message(error)
