@@ -13,6 +13,7 @@ import numpy as np
 from trainless.bench.leaderboard import FILE, Entry, Leaderboard, Standing, read
 from trainless.bench.papers import PAPERS, definitions, differs, stored
 from trainless.bench.sheet import Sheet, Value, shown
+from trainless.core.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
@@ -25,6 +26,8 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
     """Every page by its path in docs/."""
     found = read(results / FILE)
     known = stored.read(results / stored.FILE)
+    if lacking := [name for name in definitions() if name not in known]:
+        raise InputError(f"no results are stored: python -m benchmarks.measure_results {' '.join(lacking)}")
     sheets = {name: known[name] for name in definitions()}
     peers = known[stored.PEERS]
     notes = (results / "notes.md").read_text(encoding="utf-8").strip()

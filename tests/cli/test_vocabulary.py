@@ -33,6 +33,7 @@ OWN_DEFAULTS = {
     ("--ranking", "design"): "the preset's",
     ("--runs", "bench paper"): "the paper's number",
     ("--runs", "bench search"): "there is no paper to take it from",
+    ("--seed", "bench paper"): "a check draws one, and prints it",
     ("--space", "design"): "what a competent person begins with is around a residual network",
     ("--space", "score"): "candidates without a space are networks",
     ("--space", "predict"): "the run knows a built-in space, and code of one's own is run only where it is named",

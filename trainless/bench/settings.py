@@ -91,6 +91,11 @@ class SiteSettings(ColumnSettings, SampleSettings):
 class PaperSettings:
     """How a published table is run."""
 
+    check: bool = setting(
+        False,
+        "Run what is named, or a random tenth of all tables, again in small and compare it with the stored results.",
+    )
+    seed: int | None = common("seed", None, shown="drawn, and printed")
     draws: int = common("draws", 200)
     runs: int | None = common("runs", shown="the paper's number")
     results: str = RESULTS

@@ -246,22 +246,58 @@ def _sampled(library: ScoreLibrary, settings: SampleSettings) -> tuple[dict[str,
 @bench.command("paper", short_help="Run a published table: published beside ours.")
 @with_settings
 def paper(
+    settings: PaperSettings,
     name: Annotated[
         str,
         typer.Argument(help="Such as vkdnw:table1; a paper's name for all of its tables (trainless bench list)."),
-    ],
-    settings: PaperSettings,
+    ] = "",
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
-    """Run a published table or figure: published, ours, difference and interval side by side."""
+    """Run a published table or figure: published, ours, difference and interval side by side.
+
+    With --check it is run in small, few runs of each search and no intervals, and compared with what is stored in
+    results/papers.json; --seed says which tenth of all tables is checked where none is named.
+    """
     from trainless.bench.papers import compare, find
     from trainless.bench.score_library import ScoreLibrary
     from trainless.cli.table import show_sheets
+    from trainless.core.errors import InputError
 
     library = ScoreLibrary(Path(settings.results) if settings.results else None)
+    if settings.check:
+        _check(library, name, settings.seed)
+        return
+    if not name:
+        raise InputError("no table was given; expected one such as vkdnw:table1 (trainless bench list), or --check")
     sheets = [compare(each, library, draws=settings.draws, runs=settings.runs) for each in find(name)]
     show_sheets(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
+
+
+def _check(library: ScoreLibrary, name: str, seed: int | None) -> None:
+    """Compare tables in small with the stored results, and end with 1 where they do not agree."""
+    import secrets
+
+    from trainless.bench.papers import find, stored
+    from trainless.core.text import counted
+
+    known = stored.read(library.folder / stored.FILE)
+    if name:
+        chosen = find(name)
+    else:
+        seed = secrets.randbelow(10_000) if seed is None else seed
+        chosen = stored.some(seed)
+        typer.echo(f"{len(chosen)} of {len(known) - 1} tables, drawn with --seed {seed}")
+    faults = 0
+    for definition in chosen:
+        found = stored.check(definition, library, known)
+        faults += len(found.faults)
+        state = f"{counted(len(found.faults), 'figure')} not" if found.faults else "all"
+        typer.echo(f"{found.name}: of {counted(found.figures, 'figure')} {state} as stored")
+        for fault in found.faults:
+            typer.echo(f"  {fault}")
+    if faults:
+        raise typer.Exit(1)
 
 
 @bench.command("list")

@@ -349,12 +349,13 @@ class Forest:
         if len(rows) < 2 * TRAINED:
             raise Missing(f"{len(rows)} networks have all features; {2 * TRAINED:,} are needed for a fit and its test")
         found = []
-        for repeat in range(self.repeats):
+        repeats = min(self.repeats, where.runs)
+        for repeat in range(repeats):
             order = np.random.default_rng(repeat).permutation(rows)
             train, test = order[:TRAINED], order[TRAINED:]
             model = fit_forest(names, table[train], truth[train], seed=repeat)
             found.append(evaluate(model.predict(table[test]), truth[test], draws=0)[0].statistics)
-        return Answer.whole(over_runs(found), len(rows) - TRAINED, self.repeats)
+        return Answer.whole(over_runs(found), len(rows) - TRAINED, repeats)
 
     def _features(self, library: ScoreLibrary, where: Where) -> tuple[list[str], Floats, np.ndarray]:
         within = library.population(where.table, where.population)

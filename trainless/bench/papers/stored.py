@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ import numpy as np
 
 from trainless.bench.papers import COLUMNS, Definition, compare, definitions
 from trainless.bench.score_library import ScoreLibrary
-from trainless.bench.sheet import Sheet, Value
+from trainless.bench.sheet import Interval, Share, Sheet, Value
 from trainless.core.errors import InputError
 from trainless.core.files import number, read_json, write_atomic
 from trainless.core.opening import is_there
 
 FILE = "papers.json"
 PEERS = "beside-peers"
-RUNS = 3  # of each search in a check
+RUNS = 1  # of each search and fit in a check
+REMEDY = "python -m benchmarks.measure_results"
 SHARE = 10  # one in ten definitions is checked
 SAME = 1e-4  # what is computed without chance, relative: figures are stored with six digits
 Z = 4.0  # standard errors by which means of runs may differ: one figure in 16,000 by chance
@@ -39,14 +40,13 @@ def _sheet_json(sheet: Sheet) -> str:
 
 
 def _plain(value: Value) -> float | str | int | None:
-    if isinstance(value, float):
-        return number(float(f"{value:.6g}"))
-    return value if value is None or isinstance(value, (str, int)) else value.value
+    plain = value.value if isinstance(value, (Interval, Share)) else value
+    return number(float(f"{plain:.6g}")) if isinstance(plain, float) else plain
 
 
 def read(path: Path) -> dict[str, Sheet]:
     """Read the sheets that :func:`write` wrote, by the names of their definitions."""
-    remedy = "expected the file that python -m benchmarks.measure_results writes"
+    remedy = f"expected the file that {REMEDY} writes"
     if not is_there(path):
         raise InputError(f"there are no stored results {path}: {remedy}")
     try:
@@ -70,32 +70,55 @@ class Checked:
 
 
 def some(seed: int) -> list[Definition]:
-    """A random tenth of all definitions.
+    """A random tenth of all definitions, each with one of the tasks of every row.
 
     Example:
         >>> len(some(0)), some(0) == some(0)
         (3, True)
     """
-    known = definitions()
-    chosen = np.random.default_rng(seed).permutation(sorted(known))[: -(-len(known) // SHARE)]
-    return [known[str(name)] for name in chosen]
+    known, rng = definitions(), np.random.default_rng(seed)
+    chosen = rng.permutation(sorted(known))[: -(-len(known) // SHARE)]
+    return [_thinned(known[str(name)], rng) for name in chosen]
+
+
+def _thinned(definition: Definition, rng: np.random.Generator) -> Definition:
+    rows = []
+    for row in definition.rows:
+        task = list(row.published)[rng.integers(len(row.published))]
+        rows.append(replace(row, published={task: row.published[task]}))
+    return replace(definition, rows=tuple(rows))
 
 
 def check(definition: Definition, library: ScoreLibrary, known: Mapping[str, Sheet]) -> Checked:
     """Run a definition again in small, and compare its figures with the stored ones.
 
-    What is computed without chance has to be the same; the mean of few runs of a search may differ by chance.
+    What is computed without chance has to be the same; what is a mean over runs may differ by chance.
     """
     if definition.name not in known:
-        return Checked(definition.name, 0, ("it is not among the stored results: measure it",))
-    before, after = known[definition.name].rows, compare(definition, library, draws=0, runs=RUNS).rows
+        return Checked(definition.name, 0, (f"nothing is stored: {REMEDY} {definition.name}",))
+    before = _rows(definition, known[definition.name])
+    after = compare(definition, library, draws=0, runs=RUNS).rows
     if [row[:_KEY] for row in before] != [row[:_KEY] for row in after]:
-        return Checked(definition.name, len(before), ("its rows are others than the stored ones: measure it again",))
+        return Checked(definition.name, len(before), (f"other rows are stored: {REMEDY} {definition.name}",))
     pairs = list(zip(before, after, strict=True))
     faults = [
-        f"{', '.join(map(str, a[:_KEY]))}: {a[_OURS]} stored, {b[_OURS]} now" for a, b in pairs if not agree(a, b)
+        f"{', '.join(map(str, a[:_KEY]))}: {_number(a[_OURS]):.6g} stored, {_number(b[_OURS]):.6g} now"
+        for a, b in pairs
+        if not agree(a, b)
     ]
     return Checked(definition.name, len(pairs), tuple(faults))
+
+
+def _rows(definition: Definition, sheet: Sheet) -> list[tuple[Value, ...]]:
+    """The stored rows of a definition, of which some tasks may have been left out."""
+    whole = definitions()[definition.name]
+    kept = [
+        task in row.published
+        for full, row in zip(whole.rows, definition.rows, strict=True)
+        for task, printed in full.published.items()
+        for _ in printed
+    ]
+    return [row for row, wanted in zip(sheet.rows, kept, strict=False) if wanted]
 
 
 _KEY, (_PUBLISHED, _OURS, _LOW, _HIGH, _RUNS) = 4, map(COLUMNS.index, ("published", "ours", "low", "high", "runs"))
@@ -104,8 +127,8 @@ _KEY, (_PUBLISHED, _OURS, _LOW, _HIGH, _RUNS) = 4, map(COLUMNS.index, ("publishe
 def agree(before: Sequence[Value], after: Sequence[Value]) -> bool:
     """Whether a stored row and one of few runs say the same.
 
-    Runs of a search agree where their means differ by no more than four standard errors, and the deviation of the few
-    is at most four times the stored one.
+    Runs agree where their means differ by no more than four standard errors, and the deviation of the few is at most
+    four times the stored one.
 
     Example:
         >>> stored = ("RS", "cifar10", "test", "mean", 93.6, 93.5, -0.1, 93.402, 93.598, 93.5, 1.0, 9, 100, "")
