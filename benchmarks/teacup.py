@@ -48,7 +48,7 @@ from benchmarks.teacup_report import judge, page
 from trainless.core.arch import Arch
 from trainless.core.scores import Record, Scores
 from trainless.designs.planning import Trial, scored_samples, trials
-from trainless.designs.settings import DesignSettings
+from trainless.designs.settings import WINNERS, DesignSettings
 from trainless.execution.fork_server import shared_gpu
 from trainless.learn.ensemble import most_common
 from trainless.rankings import ranking
@@ -102,8 +102,12 @@ def swept(
     proxies: str,
     seeds: range,
     limit: float,
+    batch: int = 0,
 ) -> ScoreFile:
-    """One sweep; its journals are kept beside the results, which it goes on from."""
+    """One sweep; its journals are kept beside the results, which it goes on from.
+
+    The ``batch`` is that of each paper, 64 or what is said.
+    """
     work = given.work / name.removesuffix(".npz")
     work.mkdir(parents=True, exist_ok=True)
     if (given.out / name).is_file() and not (work / "scores.npz").is_file():
@@ -120,7 +124,7 @@ def swept(
         archs=str(listed),
         proxies=proxies,
         init=init,
-        batch=scored_samples(task) if init == "paper" else min(64, len(task.part("train"))),
+        batch=scored_samples(task, "teacup") if init == "paper" else min(batch or 64, len(task.part("train"))),
         task=str(data),
         seed=seeds.start,
         seeds=len(seeds),
@@ -139,16 +143,23 @@ def _say(progress: SweepProgress) -> None:
 
 
 def composite(file: ScoreFile, archs: Sequence[str], seed: int, name: str = "teacup") -> Floats:
-    """A ranking's value of each arch with a seed; −∞ for one that was not scored or failed."""
-    rows = {arch: row for row, arch in enumerate(file.archs)}
+    """A ranking's value of each arch with a seed: −∞ for one that failed, NaN for one that was not scored.
+
+    It is relative to the archs that were scored, where the ranking is made of ranks.
+    """
     chosen = ranking(name)
+    places = [file.proxies.index(proxy) for proxy in chosen.proxies]
+    asked = (file.codes[:, places, file.seeds.index(seed)] != 1).all(axis=1)
+    rows = {arch: row for row, arch in enumerate(file.archs) if asked[row]}
     columns = {proxy: file.column(proxy, seed) for proxy in chosen.proxies}
+    known = [arch for arch in archs if arch in rows]
     records = [
-        Record(arch, proxy, float(columns[proxy][rows[arch]]) if arch in rows else np.nan, file.higher_is_better(proxy))
-        for arch in archs
+        Record(arch, proxy, float(columns[proxy][rows[arch]]), file.higher_is_better(proxy))
+        for arch in known
         for proxy in chosen.proxies
     ]
-    return chosen(Scores(records))
+    values = dict(zip(known, chosen(Scores(records)), strict=True)) if known else {}
+    return np.array([values.get(arch, np.nan) for arch in archs], np.float64)
 
 
 def run_values(file: ScoreFile, archs: Sequence[str], run: int) -> Floats:
@@ -191,7 +202,7 @@ def find(given: argparse.Namespace) -> None:
 
 
 def run_trial(options: dict[str, Any], trial: Trial) -> dict[str, Any]:
-    """One search and its winner, the first of its leaderboard; what ended before is read."""
+    """One search and its winner: its own choice or the first of its leaderboard; what ended before is read."""
     torch.set_num_threads(1)
     given = argparse.Namespace(**options)
     kept = given.work / f"{trial.name}.json"
@@ -200,14 +211,19 @@ def run_trial(options: dict[str, Any], trial: Trial) -> dict[str, Any]:
     space, task = NasBench201(given.channels, given.cells), unpack(given.task, given.data)
     options = {"searcher_args": trial.arguments, "evaluations": trial.evaluations, "seed": trial.seed}
     if trial.searcher == "prune":
-        options |= {"ranking": "teacup", "init": "paper", "batch": scored_samples(task), "device": given.device}
+        options |= {
+            "ranking": "teacup",
+            "init": "paper",
+            "batch": scored_samples(task, "teacup"),
+            "device": given.device,
+        }
     else:
         options |= looked_up(read_scores(given.out / PAPER), space, int(trial.name[-2:]))
     began = time.monotonic()
     found = search(task, space, trial.searcher, settings=SearchSettings(**options))
     winner = {
         "name": trial.name,
-        "arch": space.format(found.places[0].arch),
+        "arch": space.format(found.best if given.winner == "own" else found.places[0].arch),
         "evaluations": found.spent.evaluations,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -302,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=10, help="of each search")
     parser.add_argument("--methods", default="rl,genetic,prune")
     parser.add_argument("--evaluations", type=int, default=1000, help="of each run")
+    parser.add_argument("--winner", default="own", choices=WINNERS, help="what a search ends with; the study had best")
     parser.add_argument("--single", type=int, default=10, help="members of one architecture")
     parser.add_argument("--resnets", type=int, default=3)
     parser.add_argument("--random", type=int, default=40, help="random classes to train")

@@ -12,7 +12,7 @@ from scipy.stats import betabinom
 
 from trainless.bench.correlation import spearman
 from trainless.bench.weighted_order import sample_of
-from trainless.core.files import strict
+from trainless.core.files import number, strict
 from trainless.core.target import Target
 from trainless.learn.calibration import fit_sets, quantile
 from trainless.learn.deferral import fit_deferral
@@ -171,7 +171,8 @@ def ranked(
 ) -> Json:
     """Spearman's ρ of each ranking with the random networks' test figures, and how far it is from the first ranking's.
 
-    Failures are last. Differences are paired: both rankings are resampled over the same networks.
+    Failures (−∞) are last; a network that a ranking did not score (NaN) is left out of all of them, and counted.
+    Differences are paired: both rankings are resampled over the same networks.
     """
     numbers = [number for number, job in enumerate(jobs) if job["role"] == "random"]
     there = np.array([number in sound for number in numbers], bool)
@@ -186,21 +187,27 @@ def ranked(
 def compared(truths: Mapping[str, Sequence[float]], rankings: Mapping[str, Floats]) -> Json:
     """The same from the networks' figures and each ranking's values."""
     networks = len(next(iter(truths.values())))
-    found: Json = {"networks": networks, "truth": truths, "of": {}, "less_first": {}, "values": {}}
+    scored = np.logical_and.reduce([~np.isnan(values) for values in rankings.values()])
+    found: Json = {"networks": networks, "compared": int(scored.sum()), "truth": truths}
+    found |= {"unscored": {name: int(np.isnan(values).sum()) for name, values in rankings.items()}}
+    found |= {"failed": {name: int(np.isneginf(values).sum()) for name, values in rankings.items()}}
+    found |= {"of": {}, "less_first": {}, "values": {}}
+    if scored.sum() < 3:
+        return found
     drawn = {
-        name: {what: correlations(values, np.array(truth)) for what, truth in truths.items()}
+        name: {what: correlations(values[scored], np.array(truth)[scored]) for what, truth in truths.items()}
         for name, values in rankings.items()
     }
     first = next(iter(drawn.values()), {})
     for name, each in drawn.items():
         found["of"][name] = {what: _interval(values) for what, values in each.items()}
         found["less_first"][name] = {what: _interval(values - first[what]) for what, values in each.items()}
-        found["values"][name] = rankings[name]
+        found["values"][name] = [number(value) for value in rankings[name]]  # a failure is "-inf", nothing null
     return found
 
 
 def correlations(values: Floats, truth: Floats) -> Floats:
-    """Spearman's ρ, then ρ in draws of as many networks, which are the same for all; what is not finite is last."""
+    """Spearman's ρ, then ρ in draws of as many networks, which are the same for all; −∞ is last."""
     random = np.random.default_rng(0)
     drawn = [np.bincount(random.integers(len(truth), size=len(truth)), minlength=len(truth)) for _ in range(DRAWS)]
     weights = np.stack([np.ones(len(truth)), *drawn], axis=1)
@@ -211,6 +218,16 @@ def _interval(drawn: Floats) -> MetricValue:
     """The first value, and 95 % of the others."""
     low, high = np.nanquantile(drawn[1:], [0.025, 0.975]) if np.isfinite(drawn[1:]).any() else (math.nan, math.nan)
     return MetricValue(float(drawn[0]), float(low), float(high))
+
+
+def coverage(ranks: Json) -> str:
+    """What is to be known of networks without a value: how many are left out, and how many failures are last."""
+    unscored = {name: count for name, count in ranks["unscored"].items() if count}
+    failed = {name: count for name, count in ranks["failed"].items() if count}
+    said = [f"{ranks['compared']} of them compared"] if unscored else []
+    said += [f"{count} not scored by {name}" for name, count in unscored.items()]
+    said += [f"{count} failed by {name} and are last" for name, count in failed.items()]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def page(found: Json) -> str:
@@ -250,7 +267,7 @@ def page(found: Json) -> str:
             f" {sets['expected']:.3f} ± {sets['error_of_mean']:.3f} | {sets['mean_size']:.2f} | {said} |"
         )
     ranks = found["rankings"]
-    lines += ["", f"Spearman's ρ with trained networks, {ranks['networks']} random ones:", ""]
+    lines += ["", f"Spearman's ρ with trained networks, {ranks['networks']} random ones{coverage(ranks)}:", ""]
     lines += ["| ranking | test AUC | less the first, paired | test accuracy | test F1 |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for name, one in ranks.get("of", {}).items():

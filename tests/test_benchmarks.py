@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 from benchmarks import disagreement, durability, proxies
+from benchmarks.teacup import composite
+from benchmarks.teacup_report import compared, coverage
 from trainless.core.task import Task
 from trainless.proxies import registry
+from trainless.runs.score_file import ScoreFile
 
 
 @pytest.mark.slow
@@ -107,3 +111,32 @@ def test_a_study_of_disagreement_counts_what_is_complete(tmp_path: Path) -> None
 
 def test_a_median_of_calls_is_in_milliseconds() -> None:
     assert durability.median_ms(lambda number: None, 3) < 100
+
+
+def test_a_network_without_a_score_is_no_failure() -> None:
+    names = ("length", "loss_ntk", "loss_synflow", "zico")
+    values = np.ones((3, 4, 1))
+    values[1, 3], values[2] = np.nan, np.nan
+    codes = np.zeros(values.shape, np.uint16)
+    codes[1, 3], codes[2] = 2, 1  # it failed in zico; it was not scored
+    about = {"proxies": {name: {"higher_is_better": True} for name in names}}
+    reasons = ("ok", "not asked for", "no gradient")
+    file = ScoreFile(("a", "b", "c"), names, (0,), values, codes, reasons, settings=about)
+    found = composite(file, ["a", "b", "c", "d"], 0)
+    assert found[0] == pytest.approx(-1 / np.log(10))  # logarithms of one; SynFlow's value is a logarithm already
+    assert found[1] == -np.inf
+    assert np.isnan(found[2:]).all()
+
+
+def test_rankings_are_compared_on_what_all_of_them_scored() -> None:
+    rng = np.random.default_rng(0)
+    truth, first, second = rng.normal(size=20), rng.normal(size=20), rng.normal(size=20)
+    first[:4], second[6] = np.nan, -np.inf
+    found = compared({"auc": truth.tolist()}, {"teacup": first, "trainless": second})
+    for name, values in (("teacup", first), ("trainless", second)):
+        expected = scipy.stats.spearmanr(np.maximum(values[4:], -99), truth[4:]).statistic
+        assert found["of"][name]["auc"].value == pytest.approx(expected)
+    assert (found["networks"], found["compared"]) == (20, 16)
+    assert coverage(found) == " (16 of them compared; 4 not scored by teacup; 1 failed by trainless and are last)"
+    few = compared({"auc": truth.tolist()}, {"teacup": np.full(20, np.nan), "trainless": second})
+    assert few["of"] == {}

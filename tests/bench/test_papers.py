@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from trainless.bench import papers
 from trainless.bench.papers import compare, definitions, find
@@ -25,7 +26,7 @@ from trainless.bench.papers.sources import (
     Where,
     over_runs,
 )
-from trainless.bench.score_library import COUNTS, Missing, ScoreLibrary
+from trainless.bench.score_library import COUNTS, PRICES, Missing, ScoreLibrary
 from trainless.bench.sheet import Interval, Share, joined
 from trainless.bench.statistics import MEANINGS
 from trainless.bench.tables import peer_scores, table
@@ -34,6 +35,7 @@ from trainless.core.task import Task
 from trainless.proxies.proxy import registry
 from trainless.runs.score_file import ScoreFile
 from trainless.scoring.evaluate import score
+from trainless.searchers import Told, make
 from trainless.spaces.nb201 import NasBench201
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}
@@ -59,6 +61,7 @@ def library(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> ScoreLi
     codes = np.zeros(values.shape, np.uint16)
     file = ScoreFile(archs, names, (0,), values, codes, ms=np.ones(len(names)), settings={"proxies": about})
     file.write(folder / "nb201.npz")
+    (folder / PRICES).write_text('{"ms": {"nb201": {"ntk_condition,linear_regions": 2.0}}}')
     return ScoreLibrary(folder)
 
 
@@ -86,7 +89,7 @@ def test_published_figures_are_those_of_the_papers() -> None:
     assert [rows["GradSign"][task]["spearman"] for task in TASKS] == [0.765, 0.793, 0.783]
     searched = {row.label: row for row in definitions()["teg-nas:table2"].rows}["Evolution + TEG"]
     assert searched.published["cifar100"] == {"mean": 70.10, "std": 1.47}
-    assert searched.source == Guided("teg_evolution", ("ntk_condition", "linear_regions", "ntk_mse"), True, 1256)
+    assert searched.source == Guided("teg_evolution", ("ntk_condition", "linear_regions", "ntk_mse"))
     first = definitions()["epsilon:table1"].rows[0]
     assert first.published["cifar10"]["top10%_in_top10%"] == pytest.approx(0.4575)
     assert first.published["cifar10"]["top64_in_top5%"] == 29
@@ -165,6 +168,11 @@ def test_rankings_and_correlations_between_proxies(library: ScoreLibrary) -> Non
     assert ranked.networks == 9_445
     assert ranked.out["spearman"].value > 0.5
     assert Against("naswot", "naswot").answer(library, where).out["spearman"].value == pytest.approx(1)
+    kernel, length = (library.ours("nb201", name).values[0] for name in ("loss_ntk", "length"))
+    known = np.isfinite(kernel) & library.population("nb201", "no-dead-edges")
+    expected = scipy.stats.spearmanr(-kernel[known], length[known]).statistic  # a lower condition number is better
+    assert expected > 0
+    assert Against("loss_ntk", "length").answer(library, where).out["spearman"].value == pytest.approx(expected)
     three = Ours("naswot").answer(library, dataclasses.replace(where, task="mean")).out["spearman"].value
     places = [dataclasses.replace(where, task=task) for task in TASKS]
     tasks = [Ours("naswot").answer(library, place).out["spearman"].value for place in places]
@@ -180,15 +188,44 @@ def test_a_forest_of_structure_reaches_grafs_row(library: ScoreLibrary) -> None:
     assert found.out["kendall"].value > 0.820 - 0.01
 
 
-@pytest.mark.parametrize(
-    ("searcher", "summed", "count"), [("teg_reinforce", False, 500), ("teg_evolution", True, 1256)]
-)
-def test_a_guided_search_finds_better_than_chance(
-    library: ScoreLibrary, searcher: str, summed: bool, count: int
-) -> None:
-    found = Guided(searcher, ("ntk_condition", "linear_regions"), summed, count, runs=3).answer(library, Where())
+@pytest.mark.parametrize(("searcher", "count"), [("teg_reinforce", 500), ("teg_evolution", 256 + 1000)])
+def test_a_guided_search_finds_better_than_chance(library: ScoreLibrary, searcher: str, count: int) -> None:
+    found = Guided(searcher, ("ntk_condition", "linear_regions")).answer(library, Where(runs=3))
     assert found.out["mean"].value > library.table("nb201").column("cifar10", "test").mean()
     assert found.out["seconds"].value == pytest.approx(2e-3 * count)
+    assert found.seeds == 3
+
+
+def test_a_fast_probabilistic_search_draws_a_quarter_of_its_policys_entropy(library: ScoreLibrary) -> None:
+    found = Guided("fpnas", ("ntk_condition", "linear_regions")).answer(library, Where(runs=2))
+    least, most = 100, 100 * math.ceil(0.25 * 6 * math.log(5))  # 100 steps; six decisions of five options
+    assert 2e-3 * least <= found.out["seconds"].value <= 2e-3 * most
+
+
+def test_a_price_that_was_not_measured_is_told(library: ScoreLibrary) -> None:
+    sheet = compare(definitions()["teg-nas:table5"], library, draws=0, runs=1)
+    rows = [row for row in sheet.rows if row[0] == "κ" and row[3] == "seconds"]
+    assert rows[0][5] is None
+    assert str(rows[0][-1]).startswith("no data here: what ntk_condition costs alone was not measured on nb201")
+    assert "Runs of each search: 1." in sheet.notes
+
+
+def test_evolution_by_several_measures_takes_the_best_of_its_last_population(library: ScoreLibrary) -> None:
+    """TEG-NAS: parents by the sum of ranks within a tournament, and at the end the best of the population."""
+    proxies = ("ntk_condition", "linear_regions")
+    signals = {name: library.ours("nb201", name).upward() for name in proxies}
+    rules = NasBench201()
+    rows = {rules.parse(text): row for row, text in enumerate(library.table("nb201").archs)}
+    searcher = make("teg_evolution", rules, seed=0)
+    told: list[int] = []
+    while proposals := searcher.ask():
+        told += (places := [rows[each.arch] for each in proposals])
+        searcher.tell(Told(tuple(proposals), {name: values[places] for name, values in signals.items()}))
+    last = told[-256:]
+    ranks = sum(np.unique(-signals[name][last], return_inverse=True)[1] for name in proxies)
+    worth = library.table("nb201").column("cifar10", "test")
+    best = {worth[row] for row, rank in zip(last, ranks, strict=True) if rank == ranks.min()}
+    assert Guided("teg_evolution", proxies).answer(library, Where(runs=1)).out["mean"].value in best
 
 
 @pytest.mark.slow

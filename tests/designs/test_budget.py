@@ -154,5 +154,7 @@ def test_small_data_have_small_batches_and_no_pruning_without_supernets() -> Non
 
 def test_small_numbers_of_a_plan() -> None:
     digits = load("digits")
-    assert scored_samples(digits) == 0
+    assert scored_samples(digits, "trainless") == 0
+    assert scored_samples(digits, "teacup-published") == 32  # four mini-batches of eight
+    assert scored_samples(blobs(40), "teacup-published") == scored_samples(blobs(40), "teacup") // 8 * 8 <= 32
     assert [draws_for(Task.noise((1, 8, 8), classes)) for classes in (2, 1000)] == [1000, 100]

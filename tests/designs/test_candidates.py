@@ -15,15 +15,19 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.files import strict, write_json
 from trainless.core.scores import Record, Scores
-from trainless.designs.candidates import Winner, first_members, later_members, promising, values_of
+from trainless.designs.candidates import Winner, _winner, first_members, later_members, promising, values_of
 from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
+from trainless.designs.planning import Trial
 from trainless.designs.run import CHOICE, LATE
 from trainless.designs.training import TrainedMembers
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import VERSION, Member, member_folder, member_of
 from trainless.learn.recipe import recipe
 from trainless.rankings import RankProduct, learn
+from trainless.runs.leaderboard import Place
+from trainless.runs.search import Found
+from trainless.searchers.stopping import Spent
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.structure import features
 from trainless.tasks import task
@@ -191,3 +195,23 @@ def test_a_choice_travels_and_two_members_need_none(tmp_path: Path) -> None:
 
 def test_first_members_are_half_and_at_least_two() -> None:
     assert [first_members(size) for size in (1, 2, 3, 4, 5, 30)] == [1, 2, 2, 2, 3, 15]
+
+
+def test_a_searchs_winner_is_its_own_choice_or_the_first_of_its_leaderboard() -> None:
+    """TEACUP's paper trains the most probable architecture of a policy, its program the best that was scored."""
+    archs = drawn(0, 4)
+    failed = {"zico": "no gradient"}
+    places = [Place(n + 1, arch, SPACE.format(arch), 1.0, {"zico": 9.0 - n}, {}, {}) for n, arch in enumerate(archs)]
+    places[3] = replace(places[3], failures=failed)
+    trial = Trial("rl-00", "teacup_reinforce", 0, 10, {})
+
+    def winner(own: Arch, kind: str) -> Winner:
+        return _winner(trial, Found(own, list(places), "budget", Spent(10, 1.0), 1, None), kind)
+
+    assert winner(archs[2], "best").archs == (archs[0], archs[1], archs[2])
+    chosen = winner(archs[2], "own")
+    assert chosen.archs == (archs[2], archs[0], archs[1])
+    assert chosen.values[0] == {"zico": 7.0}
+    assert winner(archs[3], "own").archs[0] == archs[0]  # its own choice failed
+    with pytest.raises(InputError, match="winner='first' was given; expected 'best' or 'own'"):
+        replace(small(), winner="first").resolved()

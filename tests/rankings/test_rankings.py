@@ -49,6 +49,12 @@ def test_the_published_rankings_know_their_proxies() -> None:
         "az-nas": ("expressivity", "progressivity", "trainability", "flops"),
         "te-nas": ("ntk_condition", "linear_regions"),
         "teacup": ("length", "loss_ntk", "loss_synflow", "zico"),
+        "teacup-published": (
+            "length/batches=4",
+            "loss_ntk/batches=4/coupling=joint",
+            "loss_synflow/batches=4",
+            "zico/batches=4/cumulative=true",
+        ),
         "teg-nas": ("ntk_condition", "linear_regions", "ntk_mse"),
         "vkdnw-agg": ("layers", "vkdnw", "expressivity", "trainability", "flops", "jacov"),
         "vkdnw-single": ("layers", "vkdnw"),
@@ -61,6 +67,13 @@ def test_teacup_by_hand() -> None:
     flow = [math.log(1000), math.log(10)]  # the proxy is a natural logarithm
     scores = table({"length": [100, 1], "loss_ntk": [10, 10], "loss_synflow": flow, "zico": [-100, 1]})
     assert ranking("teacup")(scores).tolist() == pytest.approx([-0.5 * 2 - 1 - 3 + 2, 0 - 1 - 1 + 0])
+
+
+def test_teacup_as_published_reads_its_own_logarithms() -> None:
+    """Weights −½, −1, −1 and 1 of log₁₀; the flow of absolute weights is a natural logarithm already."""
+    names = registry["teacup-published"].proxies
+    scores = table(dict(zip(names, ([100.0], [1000.0], [math.log(10)], [-10.0]), strict=True)))
+    assert ranking("teacup-published")(scores).tolist() == pytest.approx([-0.5 * 2 - 3 - 1 + 1])
 
 
 def test_log_sum_puts_failures_last() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from trainless.runs.score_file import ScoreFile, read_scores
 from trainless.spaces import space
 from trainless.spaces.protocol import Counted, counter
 
+PRICES = "prices.json"
 COUNTS = ("params", "flops", "layers")
 LOWER_IS_BETTER = ("perplexity", "valid_loss", "test_loss", "train_time", "latency", "energy", "params", "flops")
 
@@ -131,23 +133,25 @@ class ScoreLibrary:
         rows = next(rows for each, rows in self.stored(table) if each is file)
         return column_of(file, proxy, _once(rows) if self._small(table, file) else rows, self.table(table))
 
-    def of_file(self, table: str, name: str, proxy: str) -> ScoreColumn:
+    def of_file(self, table: str, name: str, proxy: str, twins: bool = False) -> ScoreColumn:
         """Our scores by a proxy in a file of its own, where a setting is not that of the other scores.
 
-        A sample of canonical classes: of twins the first counts, so that a class with many does not rule the sample.
+        A sample of canonical classes: of twins the first counts, so that a class with many does not rule the sample,
+        unless all ``twins`` are asked for.
         """
-        file, rows = self._file(table, name)
+        file, rows = self._file(table, name, twins)
         if proxy not in file.proxies:
             raise Missing(f"{proxy} is not among the scores in {self.folder.name}/{name}.npz")
         return column_of(file, proxy, rows, self.table(table))
 
     @functools.cache  # noqa: B019
-    def _file(self, table: str, name: str) -> tuple[ScoreFile, npt.NDArray[np.intp]]:
+    def _file(self, table: str, name: str, twins: bool) -> tuple[ScoreFile, npt.NDArray[np.intp]]:
         path = self.folder / f"{name}.npz"
         if not path.is_file():
             raise Missing(f"no scores are stored in {self.folder.name}/{name}.npz")
         file = read_scores(without_links(path))
-        return file, _once(places(file.archs, self.table(table)))
+        rows = places(file.archs, self.table(table))
+        return file, rows if twins else _once(rows)
 
     @functools.cache  # noqa: B019
     def _counts(self, table: str) -> Any:
@@ -159,6 +163,14 @@ class ScoreLibrary:
         count = counter(rules, Task.noise((3, 32, 32), 10))
         found = [count(rules.parse(arch)) for arch in opened.archs]
         return np.array([[getattr(each, name) for each in found] for name in COUNTS], np.float64)
+
+    def price(self, table: str, proxies: Sequence[str]) -> float:
+        """Milliseconds of scoring one network by these proxies and nothing else; raises Missing where not measured."""
+        path = self.folder / PRICES
+        known = json.loads(path.read_text(encoding="utf-8"))["ms"].get(table, {}) if path.is_file() else {}
+        if (name := ",".join(proxies)) not in known:
+            raise Missing(f"what {name} costs alone was not measured on {table} (python -m benchmarks.prices)")
+        return float(known[name])
 
     def peers(self, name: str, task: str, proxy: str, table: str) -> ScoreColumn:
         """What others published."""

@@ -39,8 +39,9 @@ LEARNED = "learned"  # where a member comes from that was chosen by the first on
 class Winner:
     """The result of one search: its ``result.json``.
 
-    ``archs`` are its leaderboard without failures, best first (where all failed in something, those that failed least),
-    with their notation and scores; ``own`` is the searcher's choice: what its policy or its pruning came to.
+    ``archs`` are the winner and its leaderboard without failures, best first (where all failed in something, those that
+    failed least), with their notation and scores; ``own`` is the searcher's choice: what its policy or its pruning came
+    to.
     """
 
     trial: str
@@ -55,8 +56,8 @@ class Winner:
 def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) -> Winner:
     """Run a search to its end in a folder of its own, or read what it came to; killed, it is resumed.
 
-    Its winner is the first of its leaderboard: the best by the ranking of everything that it looked at, its own
-    choice included. TEACUP's program takes the best of the history too, its paper what the policy came to.
+    Its winner is, as the settings say, the first of its leaderboard, the best by the ranking of everything that it
+    looked at, or its own choice: TEACUP's program takes the best of the history, its paper what the policy came to.
     """
     folder, task, settings = below(run.folder, SEARCHES, trial.name), run.task, run.settings
     affordable = {"flops": plan.flops} if plan.flops else {}
@@ -69,7 +70,7 @@ def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) 
             seed=trial.seed,
             constraints={**affordable, **settings.limits},
             init=settings.init,
-            batch=scored_samples(task),
+            batch=scored_samples(task, settings.ranking),
             ahead=1,
             name=f"{run.folder.resolve().name}/{trial.name}",
             **{each.name: getattr(settings, each.name) for each in fields(ExecutionSettings)},
@@ -77,7 +78,7 @@ def run_search(run: DesignRun, plan: DesignPlan, trial: Trial, measured: Watch) 
         logs = loggers(settings.log, run.folder, f"{SEARCHES}/{trial.name}")
         callbacks = SearchCallbacks(measured=measured, stepped=logs)
         found = search(task, plan.space, out=folder, settings=own, callbacks=callbacks)
-        write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found))})
+        write_json(folder / RESULT, {"version": VERSION, **to_json(_winner(trial, found, settings.winner))})
     data = read_document(folder / RESULT)
     with undamaged(folder / RESULT, "give another folder with --out"):
         return from_json(Winner, {name: value for name, value in data.items() if name != "version"})
@@ -177,8 +178,10 @@ def values_of(folder: Path, trained: TrainedMembers) -> list[tuple[Arch, float]]
     return found
 
 
-def _winner(trial: Trial, found: Found) -> Winner:
+def _winner(trial: Trial, found: Found, winner: str) -> Winner:
     sound = [place for place in found.places if not place.failures] or _least_failed(trial, found)
+    if winner == "own":  # first, unless it failed
+        sound.sort(key=lambda place: place.arch != found.best)
     rows = [(place.arch, place.text, place.scores) for place in sound[:RUNNERS]]
     archs, texts, scores = zip(*rows, strict=True)
     return Winner(trial.name, archs, texts, scores, found.spent.evaluations, found.spent.seconds, found.best)

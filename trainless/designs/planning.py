@@ -61,6 +61,8 @@ BAND = 2.0  # times the plain network's multiply–accumulates that a searched o
 SHORTEST = 8  # positions along the longest axis, below which inputs are not changed in training
 MANY = 40  # epochs, from which on signals are changed more in training
 PLAIN = "residual"  # the space of the plain network
+BATCHES = {"teacup-published": 32}  # samples that a ranking was fitted on, where that is not each paper's number
+LARGEST = 128  # samples in the papers' largest batch
 ROWS = "mlp"  # the space for rows of measurements
 CELLS, LEAST_SIDE = "nb201", 4  # the space for images with shorter axes than so many
 
@@ -314,10 +316,14 @@ def densest_flops(space: Space, task: Task) -> float:
     return float(space.counts(arch, task).flops)
 
 
-def scored_samples(task: Task) -> int:
-    """Samples per batch of the proxies: 0 for the papers' numbers, on small data all there are, in whole eights."""
+def scored_samples(task: Task, ranking: str) -> int:
+    """Samples per batch of the proxies: the ranking's own number or 0 for the papers', on small data all there are.
+
+    Those are in whole eights.
+    """
     n = len(task.part("train"))
-    return 0 if n >= 128 else n // 8 * 8 or n
+    own = BATCHES.get(ranking, 0)
+    return own if n >= (own or LARGEST) else n // 8 * 8 or n
 
 
 def _planned(run: DesignRun) -> DesignPlan:
@@ -426,7 +432,7 @@ def _within(run: DesignRun, budget: float, spent: float) -> DesignPlan:
     space, flops = _home(run, plain, recipe)
     options: dict[str, Any] = {"seed": settings.seed, "init": init_named(settings.init), "device": settings.device}
     proxies = select(named_ranking(settings.ranking).proxies)
-    measure = ByProxies(space, task, proxies, batch=scored_samples(task), **options)
+    measure = ByProxies(space, task, proxies, batch=scored_samples(task, settings.ranking), **options)
 
     def affordable(arch: Arch) -> bool:
         return not flops or (isinstance(space, Counted) and space.counts(arch, task).flops <= flops)

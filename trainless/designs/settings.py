@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from trainless.core.types import Json
 
 _PRESETS: Any = None  # a field that the preset fills in
+WINNERS = ("best", "own")
+INITS = {"teacup": "paper", "teacup-published": "kaiming"}
+"""The initialisation that a ranking was fitted in, where that is not a network's own."""
 LEAST = {"evaluations": 1, "members": 1, "epochs": 1, "baseline": 0}
 
 
@@ -38,8 +41,9 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         space: The search space.
         space_args: Its parameters; by default the width that fits the data and the preset.
         ranking: What the searches go by.
-        init: ``"own"`` scores networks as they are built, ``"paper"`` each proxy in its published setting. By default
-            ``"paper"`` for TEACUP's composite, which was fitted on it, and ``"own"`` for all other rankings.
+        init: ``"own"`` scores networks as they are built, ``"kaiming"`` with weights by He et al.'s rule, ``"paper"``
+            each proxy in its own paper's setting. By default ``"kaiming"`` for ``teacup-published``, whose batches are
+            of 32 as in TEACUP's program, ``"paper"`` for ``teacup`` and ``"own"`` for all other rankings.
         evaluations: The most candidates of each search. Pruning takes a fixed number (57 on ``nb201``) and is left out
             where that is more, or where the members leave it no place.
         members: Networks that are trained for the ensemble: searched ones and, where ``plain`` says so, plain residual
@@ -64,6 +68,8 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         searches: Independent runs of each search method.
         methods: Which of ``planning.SEARCHERS`` to run.
         searcher_args: Parameters of each search method.
+        winner: What a search ends with: ``"best"`` is the first of its leaderboard, ``"own"`` the searcher's choice,
+            which is the most probable architecture of a policy (as in TEACUP's paper) and the path that pruning leaves.
         distinct: Whether an architecture that several searches end with is trained once.
         rungs: Channels and cells per stage to choose the width from, the thinnest first.
         work: Multiply–accumulates of the whole training that the width is chosen for, on a CPU.
@@ -77,7 +83,7 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         "space_args", {}, shown="the width that fits the data and the preset", read=parse_arguments
     )
     ranking: str = common("ranking", None, shown="the preset's")
-    init: str = common("init", None, shown="own; paper with --ranking teacup")
+    init: str = common("init", None, shown="own; paper and kaiming with TEACUP's rankings")
     evaluations: int = common("evaluations", None, shown="the preset's")
     members: int = setting(None, "The members of the ensemble.", kind=int, least=LEAST["members"])
     epochs: int = setting(None, "The epochs of a training without --time.", kind=int, least=LEAST["epochs"])
@@ -104,6 +110,10 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
     coverage: float = setting(0.9, "The share of prediction sets or intervals that hold the truth.")
     by_class: bool = setting(False, "Keep the coverage for every class.")
     accuracy: float = setting(0.95, "The accuracy that is promised on what is not referred to a person.")
+    winner: str = setting(
+        None,
+        "What a search ends with: best, the first of its leaderboard, or own, what its policy or pruning came to.",
+    )
     seed: int = common("seed")
     log: str = common("log")
     plain: bool = _PRESETS
@@ -149,7 +159,9 @@ class DesignSettings(ReadingSettings, LimitSettings, ExecutionSettings):
         preset = registry[self.preset]
         missing = [each.name for each in fields(self) if getattr(self, each.name) is None]
         made = replace(self, **{name: getattr(preset, name) for name in missing})
-        return replace(made, init=made.init or ("paper" if made.ranking == "teacup" else "own"))
+        if made.winner not in WINNERS:
+            raise InputError(f"winner={made.winner!r} was given; expected {' or '.join(map(repr, WINNERS))}")
+        return replace(made, init=made.init or INITS.get(made.ranking, "own"))
 
     def described(self) -> Json:
         """The settings that ``run.json`` holds and a resumed run must ask for again."""
@@ -174,6 +186,7 @@ _COMMON: Mapping[str, Any] = {
     "methods": ("genetic",),
     "ranking": "trainless",
     "distinct": True,
+    "winner": "best",
     "baseline": 0,
     "work": 1e13,
     "rungs": ((4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (16, 3), (16, 5)),
@@ -190,13 +203,14 @@ for _preset in (
         classical=False,
         folds=1,
         searches=10,
-        evaluations=1000,
+        evaluations=1050,  # the genetic search: 50 at random and a hundred iterations of ten
         members=30,
         epochs=200,
         baseline=10,
         work=1e12,
         methods=("rl", "genetic", "prune"),
-        ranking="teacup",
+        ranking="teacup-published",
+        winner="own",
         distinct=False,
         rungs=((16, 5),),
         searcher_args={"prune": {"first": ()}},

@@ -37,11 +37,18 @@ vkdnw_single = Lexicographic("layers", "vkdnw", reference="Týbl & Neumann, 2025
 """VKDNW_single: the number of layers first, the entropy within."""
 
 _TEACUP = {"length": -0.5, "loss_ntk": -1.0, "loss_synflow": -1.0, "zico": 1.0}
+_TEACUP_PUBLISHED = {
+    "length/batches=4": -0.5,
+    "loss_ntk/batches=4/coupling=joint": -1.0,
+    "loss_synflow/batches=4": -1.0,
+    "zico/batches=4/cumulative=true": 1.0,
+}
 _VKDNW = (vkdnw_single, "expressivity", "trainability", "flops", "jacov")
 _OWN = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum(_TEACUP, reference="Wu et al., 2024"))
+registry.add("teacup-published", LogSum(_TEACUP_PUBLISHED, reference="Wu et al., 2024"))
 registry.add("te-nas", RankSum(("ntk_condition", "linear_regions"), reference="Chen et al., 2021"))
 registry.add("teg-nas", RankSum(("ntk_condition", "linear_regions", "ntk_mse"), reference="Chen et al., 2023"))
 registry.add(

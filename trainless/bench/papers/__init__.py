@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from trainless.bench.papers.sources import KINDS, TASKS, Answer, FigureSource, Ours, Where
+from trainless.bench.papers.sources import KINDS, SEARCHES, TASKS, Answer, FigureSource, Ours, Where
 from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.bench.sheet import Sheet, Value
 from trainless.core.errors import UnknownName
@@ -147,11 +147,14 @@ def compare(definition: Definition, library: ScoreLibrary, *, draws: int = 200, 
     where = dataclasses.replace(definition.where, draws=draws, runs=runs or definition.where.runs)
     found = [row for figures in definition.rows for row in _compared(figures, where, library, lacking)]
     absent = sum(row[5] is None for row in found)
+    searched = {figures.label for figures in definition.rows if isinstance(figures.source, SEARCHES)}
+    runs_of = sorted({row[12] for row in found if row[0] in searched and isinstance(row[12], int)})
     notes = (
         "ours: failures left out, as the papers do; failures last: ranked last and counted. low and high: 95 %"
         f" ({draws} bootstrap draws over networks and seeds; over repeats for fits and searches).",
         *((f"{absent} of {len(found)} figures have no data here; the note says why.",) if absent else ()),
         *(f"No data here: {each}." for each in lacking),
+        *((f"Runs of each search: {', '.join(map(str, runs_of))}.",) if runs_of else ()),
         *definition.notes,
         *_stored(definition, library),
     )
@@ -193,7 +196,10 @@ def _compared(
                 yield (*about, statistic, value, *(None,) * 8, f"no data here: {missing.brief}")
             continue
         for statistic, value in published.items():
-            yield (*about, statistic, value, *_figures(answer, statistic, value), figures.note)
+            if statistic in answer.lacking:
+                yield (*about, statistic, value, *(None,) * 8, f"no data here: {answer.lacking[statistic]}")
+            else:
+                yield (*about, statistic, value, *_figures(answer, statistic, value), figures.note)
 
 
 def _figures(answer: Answer, statistic: str, published: float) -> tuple[Value, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.types import Floats
-from trainless.rankings import Lexicographic, Ranking, RankProduct, RankSum, fit_forest, fit_ridge, vkdnw_single
+from trainless.rankings import Lexicographic, Ranking, RankProduct, fit_forest, fit_ridge, vkdnw_single
 from trainless.rankings import registry as rankings
 from trainless.searchers import registry as searchers
 from trainless.searchers.searcher import Told
@@ -48,7 +48,8 @@ class Where:
 class Answer:
     """Our estimates with failures left out as the papers do, and with failures ranked last.
 
-    ``coverage`` says how many scores there are, of how many that were asked for.
+    ``coverage`` says how many scores there are, of how many that were asked for; ``lacking`` why a statistic is not
+    there.
     """
 
     out: Mapping[str, Interval]
@@ -56,6 +57,7 @@ class Answer:
     networks: int
     coverage: Share
     seeds: int
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, judged: tuple[Evaluation, Evaluation]) -> Answer:
@@ -113,13 +115,17 @@ def _mean(answers: list[Answer]) -> Answer:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our stored scores by one proxy; from a file of their own where their setting is not that of the others."""
+    """Our stored scores by one proxy; from a file of their own where their setting is not that of the others.
+
+    Such a file's classes count once each, or with all their ``twins``.
+    """
 
     proxy: str
     file: str = ""
+    twins: bool = False
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
-        found = library.of_file(where.table, self.file, self.proxy) if self.file else None
+        found = library.of_file(where.table, self.file, self.proxy, self.twins) if self.file else None
         return judged(library, where, found or library.ours(where.table, self.proxy))
 
 
@@ -202,14 +208,14 @@ class Chance:
 
 @dataclass(frozen=True)
 class Against:
-    """A proxy's rank correlation with another proxy rather than with accuracy."""
+    """A proxy's rank correlation with another proxy rather than with accuracy, both turned so that higher is better."""
 
     proxy: str
     other: str
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         one, other = (library.ours(where.table, name) for name in (self.proxy, self.other))
-        values, others = one.values.mean(axis=0), other.values.mean(axis=0)
+        values, others = one.upward(), other.upward()
         within = library.population(where.table, where.population)
         chosen = within & one.asked & other.asked & np.isfinite(others)
         return Answer.of(evaluate(values[chosen], others[chosen], draws=where.draws))
@@ -276,57 +282,49 @@ def _lookup(library: ScoreLibrary, table: str, column: ScoreColumn) -> Callable[
 
 @dataclass(frozen=True)
 class Guided:
-    """A search by proxies alone: a searcher is told stored scores, and its best arch is looked up.
+    """A search by proxies alone: a searcher is told one column of stored scores per proxy, and its best is looked up.
 
-    It is told one column per proxy, or where ``summed`` the sum of their ranks. The paper does not say how many runs it
-    made.
+    The paper made four runs of each search.
     """
 
     searcher: str
     proxies: tuple[str, ...]
-    summed: bool = False
-    evaluations: int = 500
-    runs: int = 50
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
-        rows = _guided(library, self, where.table)
-        worth = library.table(where.table).column(where.task, where.metric)[rows]
-        estimates = _estimates(float(worth.mean()), float(worth.std()), self.runs)
-        estimates["seconds"] = _seconds(library, self, where.table)
+        found = _guided(library, self, where.table, where.runs)
+        worth = library.table(where.table).column(where.task, where.metric)[[row for row, _ in found]]
+        estimates = _estimates(float(worth.mean()), float(worth.std()), where.runs)
+        lacking = {}
+        try:
+            seconds = library.price(where.table, self.proxies) / 1000
+            estimates["seconds"] = Interval(float(np.mean([count for _, count in found])) * seconds)
+        except Missing as missing:
+            lacking["seconds"] = str(missing)
         asked = np.logical_and.reduce([library.ours(where.table, proxy).asked for proxy in self.proxies])
-        return Answer(estimates, estimates, len(asked), Share(int(asked.sum()), len(asked)), self.runs)
-
-
-def _seconds(library: ScoreLibrary, what: Guided, table: str) -> Interval:
-    """What the search would have cost: its evaluations times the proxies' measured milliseconds."""
-    ms = 0.0
-    for proxy in what.proxies:
-        file = next(file for file, _ in library.stored(table) if proxy in file.proxies)
-        ms += float(file.ms[file.proxies.index(proxy)])
-    return Interval(what.evaluations * ms / 1000)
+        coverage = Share(int(asked.sum()), len(asked))
+        return Answer(estimates, estimates, len(asked), coverage, where.runs, lacking)
 
 
 @functools.lru_cache(maxsize=32)
-def _guided(library: ScoreLibrary, what: Guided, table: str) -> list[int]:
-    """The rows of the archs that the runs end with."""
+def _guided(library: ScoreLibrary, what: Guided, table: str, runs: int) -> list[tuple[int, int]]:
+    """The row of the arch that each run ends with, and how many archs it evaluated."""
     opened = library.table(table)
     rules = space(opened.space)
     columns = {proxy: library.ours(table, proxy) for proxy in what.proxies}
     if min(column.asked.mean() for column in columns.values()) < ENOUGH:
         raise Missing(f"a search needs the scores of at least {ENOUGH:.0%} of the networks of {table}")
     signed = {name: column.upward() for name, column in columns.items()}
-    if what.summed:
-        signed = {"rank": RankSum(what.proxies).combine(list(signed.values()))}
     rows = {rules.parse(text): row for row, text in enumerate(opened.archs)}
-    return [_run(what.searcher, opened.space, seed, rows, signed) for seed in range(what.runs)]
+    return [_run(what.searcher, opened.space, seed, rows, signed) for seed in range(runs)]
 
 
-def _run(searcher: str, name: str, seed: int, rows: dict[Arch, int], signals: dict[str, Floats]) -> int:
-    made = searchers[searcher](space(name), seed=seed)
+def _run(searcher: str, name: str, seed: int, rows: dict[Arch, int], signals: dict[str, Floats]) -> tuple[int, int]:
+    made, count = searchers[searcher](space(name), seed=seed), 0
     while proposals := made.ask():
+        count += len(proposals)
         places = [rows[proposal.arch] for proposal in proposals]
         made.tell(Told(tuple(proposals), {column: values[places] for column, values in signals.items()}))
-    return rows[made.best()]
+    return rows[made.best()], count
 
 
 @dataclass(frozen=True)
@@ -447,6 +445,7 @@ def _within(first: str, within: str, file: str, sweep: str) -> OurRanking:
     return OurRanking(Lexicographic(first, within), file, f"--proxies {within} {sweep}")
 
 
+SEARCHES = (TableSearch, Guided)
 KINDS: Mapping[str, Callable[..., FigureSource]] = {
     **{"ours": Ours, "ranking": OurRanking, "product": _product, "within": _within, "peers": Peers},
     **{"column": TableColumn, "optimum": Optimum, "chance": Chance, "against": Against, "absent": Absent},
