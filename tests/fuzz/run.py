@@ -32,7 +32,8 @@ from tests.fuzz.readers import MATTERS, READERS
 from tests.fuzz.seeds import SEEDS
 from trainless.core.errors import TrainlessError
 
-FOUND = Path(__file__).resolve().parent / "found"
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = ROOT / "tests" / "fuzz" / "found"
 PATIENCE = 20  # seconds in which every reader has to answer
 MOST = 6 * 2**30  # bytes of memory
 PLAIN = ("nothing", "folder", "pipe", "loop", "empty")
@@ -58,7 +59,7 @@ class Case:
         mark = hashlib.sha256(repr(self).encode()).hexdigest()[:10]
         place = FOUND / f"{self.reader.replace(' ', '-')}-{mark}.json"
         place.parent.mkdir(exist_ok=True)
-        about = {"reader": self.reader, "file": self.file, "kind": self.kind, "what": what}
+        about = {"reader": self.reader, "file": self.file, "kind": self.kind, "what": what.replace(f"{ROOT}/", "")}
         content = base64.b64encode(self.content).decode()
         place.write_text(json.dumps({**about, "content": content}, indent=1) + "\n")
         return place

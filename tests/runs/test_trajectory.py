@@ -135,6 +135,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(step_json(step)) + "\n")
     with pytest.raises(InputError, match="step 1 of the trajectory is not what this searcher proposes"):
         replay(loop, read(path))
+    for spent in ([1, [], 0.0], [1, math.nan, 0.0], [True, 1.0, 0.0], ["1", 1.0, 0.0], [1, -1.0, 0.0], [1, 1.0]):
+        with pytest.raises((ValueError, TypeError)):  # the run would not know when its budget is used up
+            step_of({**step_json(step), "spent": spent})
     assert read(tmp_path / "none.jsonl") == []
     assert json.loads(state_line(4, {"a": 1})) == {"state": {"a": 1}, "step": 4}
 

@@ -9,10 +9,12 @@ replayed, which gives the state after any step (:func:`states`).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trainless.core.errors import InputError
 from trainless.core.files import numbers, unnumbers
@@ -106,7 +108,15 @@ def step_of(line: Json) -> Step:
     parts = zip(line["candidates"], shares, strict=True)
     proposals = [proposal_of({"candidate": candidate, "fidelity": share}) for candidate, share in parts]
     told = {name: unnumbers(part) for name, part in line["told"].items()}
-    return Step(line["step"], tuple(proposals), tuple(outcomes), told, Spent(*line["spent"]))
+    return Step(line["step"], tuple(proposals), tuple(outcomes), told, _spent(line["spent"]))
+
+
+def _spent(parts: Any) -> Spent:
+    """What was used up; anything but numbers would end a budget never, or at once."""
+    evaluations, seconds, simulated = parts
+    if type(evaluations) is not int or not all(type(each) in (int, float) and 0 <= each < math.inf for each in parts):
+        raise ValueError(f"{parts} are no evaluations, seconds and simulated seconds")
+    return Spent(evaluations, seconds, simulated)
 
 
 def state_line(number: int, state: Json) -> str:
