@@ -68,7 +68,7 @@ def copy_database(source: Path, target: Path) -> None:
     try:
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise StoreError(f"the store {source} cannot be copied ({error}): give another run to fork from") from error
 
 
@@ -187,7 +187,7 @@ class SqliteDatabase(Database):
         """Say what is wrong with the file in one line."""
         try:
             yield
-        except (sqlite3.Error, OSError, OverflowError) as error:
+        except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:  # it may quote what is no text
             code = getattr(error, "sqlite_errorcode", None) or 0
             if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise _BusyError from error
