@@ -12,6 +12,7 @@ ROWS = (
     {"spaces", "tasks", "store", "execution"},
     {"probe"},  # its counts are the spaces' counts
     {"proxies"},
+    {"stack"},
     {"rankings"},  # what a proxy looks at and its scale are the proxy's own
     {"searchers"},
     {"scoring"},

@@ -84,26 +84,29 @@ def test_a_sweep_gives_what_scoring_alone_gives_and_resumes(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_an_arch_that_ends_its_worker_twice_is_recorded_and_the_rest_is_scored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [1, 3])
+def test_an_arch_that_ends_its_worker_twice_is_recorded_and_the_rest_is_scored(tmp_path: Path, together: int) -> None:
     space = NasBench201(4, 1)
     archs = open_archs("sample:6", space)
     sizes = [sum(t.numel() for t in space.build(arch, tl.Task.noise((3, 8, 8))).parameters()) for arch in archs]
-    (tmp_path / "own.py").write_text(DEADLY.format(limit=sorted(sizes)[-2]))
+    name = f"deadly_{together}"
+    (tmp_path / "own.py").write_text(DEADLY.format(limit=sorted(sizes)[-2]).replace("deadly", name))
     assert sorted(sizes)[-1] > sorted(sizes)[-2]
     plan = SweepSettings(
         out=str(tmp_path / "out"),
         space_args=THIN,
         archs="sample:6",
-        proxies=f"{tmp_path / 'own.py'}:deadly",
+        proxies=f"params,{tmp_path / 'own.py'}:{name}",
         task="noise:3x8x8:10",
         workers=2,
+        together=together,
     )
     file = sweep(plan)
-    values = file.column("deadly")
+    values = file.column(name)
     largest = int(np.argmax(sizes))
     assert np.isnan(values[largest])
     assert np.delete(values, largest).tolist() == [size for i, size in enumerate(sizes) if i != largest]
-    assert file.failures("deadly") == {"the worker process died (exit code 9), 2 times": 1}
+    assert file.failures(name) == {"the worker process died (exit code 9), 2 times": 1}
 
 
 @pytest.mark.slow
@@ -176,6 +179,20 @@ def test_a_time_limit_leaves_a_file_that_says_what_is_missing(tmp_path: Path) ->
     file = sweep(plan)
     assert np.isnan(file.values).all()
     assert {file.reasons[code] for code in file.codes.ravel()} == {"not scored"}
+
+
+@pytest.mark.slow
+def test_networks_side_by_side_have_the_scores_that_they_have_alone(tmp_path: Path) -> None:
+    names = "flops,synflow,snip,meco,expressivity,swap,isolated_jacov,layer_entropy"
+    how = {"space_args": THIN, "archs": "sample:7", "proxies": names, "task": "noise:3x16x16:10", "batch": 4}
+    alone, beside = (
+        sweep(SweepSettings(out=str(tmp_path / f"{together}"), init="own", together=together, **how))
+        for together in (1, 3)
+    )
+    assert alone.archs == beside.archs
+    for name in names.split(","):
+        np.testing.assert_allclose(beside.column(name), alone.column(name), rtol=1e-4, err_msg=name)
+    assert beside.reasons == alone.reasons
 
 
 def test_journals_survive_a_line_cut_short(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trainless.proxies.naswot import response_diversity
 from trainless.proxies.proxy import proxy
 
 PAPER = "trainless"
-_LEAST = 1e-12  # of a mean square that cannot be told from zero
+LEAST = 1e-12  # of a mean square that cannot be told from zero
 
 
 @proxy(higher_is_better=True, labels=True, paper=PAPER, aspect="convergence and generalisation", version=2)
@@ -99,7 +99,7 @@ def isometry(p: Probe) -> float:
         channels, places = passage.channels, passage.places
         by_chance = passage.power * channels / places
         square = (passage.square - by_chance) / (1 - 1 / places) / channels
-        logarithms.append(math.log(max(square, _LEAST)) / 2)
+        logarithms.append(math.log(max(square, LEAST)) / 2)
     return -math.fsum(map(abs, logarithms)) / len(logarithms)
 
 

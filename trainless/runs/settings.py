@@ -195,8 +195,13 @@ class SweepSettings(ExecutionSettings):
     seeds: int = common("seeds")
     time: float | str | None = common("time")
     store: str = common("store", "", shown="a file in the user's cache, at the end")
+    together: int = setting(
+        1, "How many networks a worker runs side by side, as one: faster where they are small, on a GPU above all."
+    )
 
     def __post_init__(self) -> None:
+        if self.together < 1:
+            raise InputError(f"together={self.together} was given; expected at least 1, such as 32")
         if self.seed < 0 or self.seeds < 1 or self.seed + self.seeds - 1 > LAST_SEED:
             raise InputError(
                 f"seed={self.seed} and seeds={self.seeds} were given; expected at least one seed, from 0 to {LAST_SEED}"

@@ -16,6 +16,7 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -158,19 +159,20 @@ def _session(
     """Score until all is done, the time is over or it is to stop, and say how that went."""
     start = heard = time.monotonic()
     done, began, shared = 0, 0.0, False  # it began when the first was done: starting workers is not the pace of work
-    execution = dataclasses.replace(settings.execution, workers=min(settings.workers, max(1, len(todo))))
+    jobs = [tuple(todo[start : start + settings.together]) for start in range(0, len(todo), settings.together)]
+    execution = dataclasses.replace(settings.execution, workers=min(settings.workers, max(1, len(jobs))))
 
     def rate() -> float:
-        return (done - 1) / max(1e-9, time.monotonic() - began) if began else 0.0
+        return max(0, done - settings.together) / max(1e-9, time.monotonic() - began) if began else 0.0
 
     if todo:
         executor = pool_for(SweepWork(settings), execution)
         shared = executor.shared
         try:
             stuck = partial(is_away, settings.shared)
-            for finished in _finished(executor, todo, deadline, min(1.0, tick), stopping, stuck):
+            for finished in _finished(executor, jobs, deadline, min(1.0, tick), stopping, stuck):
                 if finished is not None:
-                    done, began = done + 1, began or time.monotonic()
+                    done, began = done + len(finished[0]), began or time.monotonic()
                     _blame(settings, *finished)
                 if time.monotonic() - heard >= tick:
                     heard = time.monotonic()
@@ -194,39 +196,42 @@ def _session(
 
 
 def _finished(
-    executor: Executor[Lacking, str],
-    todo: Sequence[Lacking],
+    executor: Executor[tuple[Lacking, ...], str],
+    todo: Sequence[tuple[Lacking, ...]],
     deadline: float,
     patience: float,
     stopping: Callable[[], bool],
     stuck: Callable[[], bool],
-) -> Iterator[tuple[Lacking, str] | None]:
-    """Jobs and their results as they come; None whenever none came for a while."""
-    queue, flying = iter(todo), 0
+) -> Iterator[tuple[tuple[Lacking, ...], str] | None]:
+    """Jobs and their results as they come; None whenever none came for a while. Archs that failed go one by one."""
+    queue, flying = deque(todo), 0
     while time.monotonic() < deadline + FAREWELL:
         while flying < executor.slots and time.monotonic() < deadline and not stopping():
-            lacking = next(queue, None)
-            if lacking is None:
+            if not queue:
                 break
-            executor.submit(Job(lacking))
+            executor.submit(Job(queue.popleft()))
             flying += 1
         if not flying:
             return
         if executor.poll(patience):
             job, reason = executor.next()
             flying -= 1
-            yield job.payload, reason
+            if reason and len(job.payload) > 1:
+                queue.extend((lacking,) for lacking in job.payload)
+            else:
+                yield job.payload, reason
         elif stopping() and stuck():
             raise KeyboardInterrupt
         else:
             yield None
 
 
-def _blame(settings: SweepSettings, lacking: Lacking, reason: str) -> None:
+def _blame(settings: SweepSettings, job: tuple[Lacking, ...], reason: str) -> None:
     """Write down why an arch has no scores: it ended two workers, or broke a limit."""
     if reason:
         journal = Journal(Path(settings.out), "lost")
-        journal.write(lacking[0], failed_records(*lacking, reason))
+        for lacking in job:
+            journal.write(lacking[0], failed_records(*lacking, reason))
         journal.close()
 
 

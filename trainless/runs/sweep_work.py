@@ -18,6 +18,7 @@ from trainless.proxies.proxy import Proxy
 from trainless.runs.score_file import Journal, ProxySeed
 from trainless.runs.settings import SweepSettings
 from trainless.scoring.batches import BatchSource
+from trainless.scoring.beside import side_by_side
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import data_for, init_named, select
 from trainless.scoring.subjects import ArchSubject
@@ -43,15 +44,43 @@ class _Opened:
 
 
 class SweepWork:
-    """Work whose jobs are archs, each scored and written down; the result is why one was not, empty where it was."""
+    """Work whose jobs are some archs, scored and written down; the result is why they were not, or empty."""
 
     def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings
         self._held: _Opened | None = None
 
-    def __call__(self, lacking: Lacking) -> str:
-        """Score one arch; a second try where memory ran out, because other processes share it."""
+    def __call__(self, job: tuple[Lacking, ...]) -> str:
+        """Score archs, side by side as far as that goes."""
         opened = self._opened()
+        known = self._side_by_side(opened, job)
+        for arch, wanted in job:
+            done = known.get(arch, [])
+            there = {(record.proxy, record.seed) for record in done}
+            if done:
+                opened.journal.write(arch, done)
+            if missing := [each for each in wanted if each not in there]:
+                self._alone(opened, (arch, missing))
+        return ""
+
+    def _side_by_side(self, opened: _Opened, job: tuple[Lacking, ...]) -> dict[str, list[Record]]:
+        """By arch, the scores that come of running networks side by side."""
+        found: dict[str, list[Record]] = {}
+        if len(job) < 2 or opened.store is not None:
+            return found
+        for seed in dict.fromkeys(seed for _, wanted in job for _, seed in wanted):
+            lacking = {opened.space.parse(arch): {name for name, own in wanted if own == seed} for arch, wanted in job}
+            names = [name for name in opened.proxies if any(name in those for those in lacking.values())]
+            how: Any = (opened.data, [opened.proxies[name] for name in names], seed, init_named(self._settings.init))
+            for arch, records in side_by_side(
+                opened.space, [arch for arch, those in lacking.items() if those], *how
+            ).items():
+                kept = [record for record in records if record.proxy in lacking[arch]]
+                found.setdefault(opened.space.format(arch), []).extend(kept)
+        return found
+
+    def _alone(self, opened: _Opened, lacking: Lacking) -> None:
+        """Score one arch; a second try where memory ran out, because other processes share it."""
         records = self._scored(opened, *lacking)
         if any("out of memory" in record.status for record in records):
             torch.cuda.empty_cache()
@@ -59,7 +88,6 @@ class SweepWork:
         if any("CUDA error" in record.status for record in records):
             os._exit(POISONED)
         opened.journal.write(lacking[0], records)
-        return ""
 
     def failed(self, reason: str) -> str:
         return reason

@@ -205,6 +205,8 @@ def has_dead_edges(arch: Arch) -> bool:
 class _Edge(nn.ModuleDict):
     """The sum of the open operations of one edge."""
 
+    by_channel = True
+
     def __init__(self, dims: int, channels: int, options: frozenset[int]) -> None:
         super().__init__({OPERATIONS[option]: _operation(option, dims, channels) for option in sorted(options)})
 
@@ -227,6 +229,8 @@ def _operation(option: int, dims: int, channels: int) -> nn.Module:
 
 
 class _Cell(nn.Module):
+    by_channel = True
+
     def __init__(self, dims: int, channels: int, region: Region) -> None:
         super().__init__()
         self.edges = nn.ModuleList(_Edge(dims, channels, options) for options in region)

@@ -38,6 +38,8 @@ def average(dims: int, kernel: int, stride: int = 1, padding: int = 0) -> nn.Mod
 class _AverageVolumes(nn.AvgPool3d):
     """Average pooling of volumes; PyTorch's refuses any that is smaller than the kernel, padding or not."""
 
+    by_channel = True
+
     def __init__(self, kernel: int, stride: int, padding: int) -> None:
         super().__init__(kernel, stride, padding, count_include_pad=False)
         self.sides = (kernel, stride, padding)
@@ -54,6 +56,8 @@ class _AverageVolumes(nn.AvgPool3d):
 class ReluConvNorm(nn.Sequential):
     """ReLU, convolution without bias, batch norm: the field's order."""
 
+    by_channel = True  # as of all that works on networks which lie side by side: see trainless.stack
+
     def __init__(self, dims: int, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__(nn.ReLU(), conv(dims, inputs, outputs, kernel, stride), NORM[dims](outputs))
 
@@ -61,12 +65,16 @@ class ReluConvNorm(nn.Sequential):
 class Zero(nn.Module):
     """Multiply by zero: the gradient path stays, as in the published networks."""
 
+    by_channel = gives_zero = True
+
     def forward(self, x: Tensor) -> Tensor:
         return x * 0
 
 
 class Reduction(nn.Module):
     """NAS-Bench-201's residual block that halves the size."""
+
+    by_channel = True
 
     def __init__(self, dims: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -83,6 +91,8 @@ class Reduction(nn.Module):
 
 class BlockNetwork(Network):
     """A stem, blocks one after the other, a last part, global average and a linear classifier."""
+
+    by_channel = True
 
     def __init__(
         self, dims: int, stem: nn.Module, blocks: Sequence[nn.Module], last: nn.Module, classifier: nn.Module

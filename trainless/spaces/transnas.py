@@ -116,6 +116,8 @@ class TransNasMicro(ShownSpace):
 class _Cell(nn.Module):
     """Six edges between four nodes; those from the first node take the inputs to the cell's channels and size."""
 
+    by_channel = True
+
     def __init__(self, dims: int, inputs: int, factor: int, arch: Arch) -> None:
         super().__init__()
         outputs = factor * inputs
@@ -137,6 +139,8 @@ class _Cell(nn.Module):
 
 class _HalvedZero(nn.Module):
     """Zero at half the size and twice the channels: the gradient path stays."""
+
+    by_channel = gives_zero = True
 
     def forward(self, x: Tensor) -> Tensor:
         every = (slice(None), slice(None), *[slice(None, None, 2)] * (x.ndim - 2))
