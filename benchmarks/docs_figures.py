@@ -5,11 +5,16 @@ part of a page can be a block between two comments, which such a function fills.
 between ``<!-- figure: FILE#/KEY/KEY FORMAT -->`` and ``<!-- -->``, which readers do not see: a JSON file in this
 repository, a JSON pointer (RFC 6901) into it and a format of Python's, as in
 ``<!-- figure: benchmarks/results/cluster.json#/cost/folder_ms/median .1f -->0.5<!-- -->``.
+
+A figure in prose that comes from no file says what it is: ``<!-- setting -->0.05<!-- -->``, or on lines of their own
+around a passage ``<!-- record -->`` and ``<!-- end of record -->``. ``KINDS`` has what there is; versions, places in a
+publication, powers of ten and levels such as 95 % need no mark. A test finds figures that say nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import json
 import re
@@ -42,6 +47,35 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/recipes.md": recipes_page.rendered,
     "docs/search.md": render_search.rendered,
 }
+KINDS = {
+    "setting": "somebody chose it, and nothing measured it",
+    "cited": "a publication says it",
+    "example": "it stands for any other",
+    "mathematics": "it follows from a formula",
+    "record": "an experiment found it once; it is not run again, and what it gave is in no file",
+}
+RECORDS = ("docs/log.md", "docs/decisions/")
+"""Pages of dated records, which are superseded and never edited."""
+TEMPLATES = ("benchmarks/ranking_page.md", "benchmarks/durability_page.md", "results/clinical/introduction.md")
+MODULES = (
+    *("render_clinical", "render_cluster", "render_readme", "render_results", "render_search"),
+    *("recipes_page", "teacup_report"),
+)
+_PASSAGE = rf"<!-- (?P<passage>{'|'.join(KINDS)}|figures|demo) -->\n.*?<!-- end of (?P=passage) -->"
+_IN_LINE = rf"<!-- (?:figure: [^>]*?|{'|'.join(KINDS)}) -->.*?<!-- -->"
+_CODE = r"^```.*?^```$|``[^`]*``|`[^`]*`|\]\([^)]*\)|https?://\S+"
+_PLAIN = "|".join(
+    (
+        r"(?<![\d.])(?:1|2|5|10|15|50|90|95|97\.5|99)[ \u00a0]%",  # levels
+        r"\d[\d.,]*·10[⁰¹²³⁴⁵⁶⁷⁸⁹]+|P\([^)]*\)[^,;\n]*",  # mathematics
+        r"(?:Python|torch|PyTorch|version|trainless) \d+(?:\.\d+)+",
+        r"(?:[Tt]able|[Ff]igure|[Ss]ection|[Ee]quation)s? [A-Z]?\d[\d.]*(?: (?:and|to|or) [A-Z]?\d[\d.]*)?",
+    )
+)
+_UNITS = r"%|ms|µs|s|min|h|GB|MB|KB|kB|seconds?|minutes?|hours?|points?"
+_MEASURED = re.compile(
+    rf"(?<![\w.,/-])[+−-]?(?:\d[\d,]*)?\.\d+(?!\w|[.,]\d)|(?<![\w.,])\d[\d,.]*[ \u00a0]?(?:{_UNITS})(?!\w)"
+)
 PICTURES = (render_results.pictures, render_search.pictures, ranking_study.pictures)
 
 
@@ -90,6 +124,45 @@ def pointed(data: Any, pointer: str) -> float:
     if isinstance(data, bool) or not isinstance(data, (int, float)):
         raise TypeError(f"{pointer} is no number")
     return data
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """What is written by hand: pages, but records, the templates of rendered ones, and the words in their modules."""
+    whole = {path for path in PAGES if path not in ("README.md", "docs/cluster.md")}
+    whole |= {f"docs/{path}" for path in render_results.pages()}
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        name = path.relative_to(ROOT).as_posix()
+        if name not in whole and not name.startswith(RECORDS):
+            yield name, path.read_text(encoding="utf-8")
+    for name in TEMPLATES:
+        yield name, (ROOT / name).read_text(encoding="utf-8")
+    for name in MODULES:
+        yield f"benchmarks/{name}.py", words_of((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
+
+
+def words_of(program: str) -> str:
+    r"""The strings of a program, but documentation.
+
+    Example:
+        >>> words_of('x = f"took {seconds:.1f} s"')
+        'took \n\n s\n\n.1f'
+    """
+    nodes = list(ast.walk(ast.parse(program)))
+    said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    strings = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in said]
+    return "\n\n".join(each for each in strings if isinstance(each, str))
+
+
+def unexplained(text: str) -> list[str]:
+    """Figures that look measured, and say neither which file has them nor what else they are.
+
+    Example:
+        >>> unexplained("ρ is 0.81 in table 5.2 (<!-- cited -->theirs: 0.8<!-- -->), and takes 5 ms with Python 3.11")
+        ['0.81', '5 ms']
+    """
+    for pattern in (_PASSAGE, _IN_LINE, _CODE, _PLAIN):
+        text = re.sub(pattern, "", text, flags=re.MULTILINE | re.DOTALL)
+    return [found.group().strip() for found in _MEASURED.finditer(text)]
 
 
 def main() -> int:

@@ -20,11 +20,13 @@ RESULTS = ROOT / "results" / "recipes"
 HEAD = """# Which recipe, which network: the evidence behind `trainless design`
 
 Everything here is by cross-validation (three folds) on training and validation parts; no test part was read to choose
-anything. Each network was trained for what 80 seconds of one core allow, by counted multiply–accumulates; figures are
-means over folds of AUC and log loss on what was held out. `base` is the plain residual network of the data's size with
-AdamW at 0.003, decoupled decay 0.05 on weights, one cycle, smoothing 0.05, balanced classes with the prior put back,
-and small shifts, amplitudes and noise. Rendered by `make docs-figures`; made by `benchmarks.recipes`
-and `benchmarks.searched` on one H200. Differences of less than about 0.01 in AUC are noise on the small sets.
+anything. Each network was trained for what <!-- setting -->80 seconds<!-- --> of one core allow, by counted
+multiply–accumulates; figures are means over folds of AUC and log loss on what was held out. `base` is the plain
+residual network of the data's size with AdamW at <!-- setting -->0.003<!-- -->, decoupled decay
+of <!-- setting -->0.05<!-- --> on weights, one cycle, smoothing <!-- setting -->0.05<!-- -->, balanced classes with the
+prior put back, and small shifts, amplitudes and noise. Rendered by `make docs-figures`; made by `benchmarks.recipes`
+and `benchmarks.searched` on one H200. Differences of less than about <!-- setting -->0.01<!-- --> in AUC are noise
+on the small sets.
 """
 NOISE = 0.01
 CHOICES = """## What was chosen

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks import docs_figures
-from benchmarks.docs_figures import FIGURE, PAGES, ROOT, filled, pointed, rendered
+from benchmarks.docs_figures import (
+    FIGURE,
+    KINDS,
+    PAGES,
+    ROOT,
+    filled,
+    pointed,
+    rendered,
+    unexplained,
+    words_of,
+    written,
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +40,39 @@ def test_every_picture_of_these_pages_is_there(pages: dict[str, str]) -> None:
             assert (ROOT / path).parent.joinpath(picture).resolve().stat().st_size > 1000
 
 
-def test_no_figure_begins_a_line() -> None:
-    """Markdown would take it for a paragraph of its own."""
+def test_no_mark_begins_a_line() -> None:
+    """Markdown would take what follows for a paragraph of its own."""
+    begun = re.compile(rf"^\s*<!-- (?:figure: [^>]*|{'|'.join(KINDS)}) -->[^\n]", re.MULTILINE)
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        assert not re.search(r"^<!-- figure: ", path.read_text(encoding="utf-8"), re.MULTILINE), path
+        assert not begun.search(path.read_text(encoding="utf-8")), path
+
+
+def test_every_figure_that_looks_measured_says_where_it_comes_from() -> None:
+    found = {name: figures for name, text in written() if (figures := unexplained(text))}
+    assert found == {}, "benchmarks/docs_figures.py says how"
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        ("It has 0.812 [.80, .82].", ["0.812", ".80", ".82"]),
+        ("−0.11 and +1.4 at 12 s, 3.5 GB, 80 %.", ["−0.11", "+1.4", "12 s", "3.5 GB", "80 %"]),
+        ("<!-- setting -->0.2<!-- --> but 0.3", ["0.3"]),
+        ("<!-- record -->\n0.1\n0.2\n<!-- end of record -->\n0.3", ["0.3"]),
+        ("<!-- invented -->0.2<!-- -->", ["0.2"]),
+        ("<!-- figure: a.json#/b .2f -->0.20<!-- -->", []),
+        ("`0.2`, [x](https://a.b/0.2), table 5.2, Python 3.11, version 1.2.3, 95 % intervals, 5.8·10²²", []),
+        ("```python\nx = 0.2\n```\n0.3", ["0.3"]),
+        ("1.2.3 and 15,625 networks", []),
+    ],
+)
+def test_what_looks_measured_is_found(text: str, figures: list[str]) -> None:
+    assert unexplained(text) == figures
+
+
+def test_the_words_of_a_program_are_its_strings() -> None:
+    program = 'def page(x):\n    """Takes 9.9 s."""\n    return f"{x:.1f} of 0.5" + "took 3 ms"\n'
+    assert unexplained(words_of(program)) == ["3 ms", "0.5"]
 
 
 def test_a_figure_is_filled_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
