@@ -74,7 +74,7 @@ _PLAIN = "|".join(
 )
 _UNITS = r"%|ms|µs|s|min|h|GB|MB|KB|kB|seconds?|minutes?|hours?|points?"
 _MEASURED = re.compile(
-    rf"(?<![\w.,/-])[+−-]?(?:\d[\d,]*)?\.\d+(?!\w|[.,]\d)|(?<![\w.,])\d[\d,.]*[ \u00a0]?(?:{_UNITS})(?!\w)"
+    rf"(?<![\w.,])\d[\d,.]*[ \u00a0]?(?:{_UNITS})(?!\w)|(?<![\w.,/-])[+−-]?(?:\d[\d,]*)?\.\d+(?!\w|[.,]\d)"
 )
 PICTURES = (render_results.pictures, render_search.pictures, ranking_study.pictures)
 
@@ -103,7 +103,8 @@ def filled(text: str) -> str:
 
 def _filled(found: re.Match[str]) -> str:
     value = pointed(_read(found["file"]), found["pointer"])
-    return f"{found[0].partition('-->')[0]}-->{value:{found['format']}}<!-- -->"
+    text = f"{value:{found['format']}}".replace("-", "−")
+    return f"{found[0].partition('-->')[0]}-->{text}<!-- -->"
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -54,6 +54,8 @@ BEFORE = Consensus(
 """What decision 8 had chosen."""
 
 FIGURES = ROOT / "docs" / "figures"
+PUBLISHED = ("az-nas", "vkdnw-agg")
+LEARNED = ROOT / "benchmarks" / "results" / "learned.json"
 REPORT = ROOT / "benchmarks" / "results" / "ranking.json"
 BARS = {
     "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120-bars.svg",
@@ -316,9 +318,40 @@ def page(report: Mapping[str, Any], template: str) -> str:
     tables = {"RANKINGS": lines, "SINGLES": singles, "SILENCED": silenced, "NOISE": noise}
     tables["ABLATION"] = _matrix(report["ablation"], "")
     tables["AGREEMENT"] = _matrix(report["agreement"], "agreement ")
-    for name, rows in tables.items():
-        template = template.replace("{" + name + "}", "\n".join(rows))
+    figures = {name: "\n".join(rows) for name, rows in tables.items()} | _ranges(report)
+    for name, text in figures.items():
+        template = template.replace("{" + name + "}", text)
     return template
+
+
+def _ranges(report: Mapping[str, Any]) -> dict[str, str]:
+    """From what to what some figures go, by their names in the text."""
+    darts = {title: one for title, one in report["populations"].items() if title.startswith("DARTS")}
+    found = {title: (one["rankings"][OURS]["spearman"], one["singles"]) for title, one in darts.items()}
+    noise = {title: one["images"]["spearman"] - one["noise"]["spearman"] for title, one in report["noise"].items()}
+    losses = [
+        found[title][0] - one["rankings"][name]["spearman"]
+        for title, one in darts.items()
+        for name in PUBLISHED
+        if name in one["rankings"]
+    ]
+    learned = json.loads(LEARNED.read_text(encoding="utf-8"))["learned"]
+    drawn = [one for task in learned.values() for one in task["proxies and structure"].values()]
+    within = [one["within_90"][0] for one in drawn if "within_90" in one]
+    return {
+        "HEARD": _between([report["ablation"][title]["all heard"] for title in darts], 2),
+        "FLOPS": _between([singles["flops"] for _, singles in found.values()], 2),
+        "ABOVE_FLOPS": _between([rho - singles["flops"] for rho, singles in found.values()], 3),
+        "ABOVE_PARAMS": _between([rho - singles["params"] for rho, singles in found.values()], 3),
+        "LOSS": f"{min(losses):.1f}",
+        "NOISE_COSTS": _between([gap for title, gap in noise.items() if "ImageNet" not in title], 3),
+        "NOISE_GAINS": _between([-gap for title, gap in noise.items() if "ImageNet" in title], 3),
+        "WITHIN": f"{100 * min(within):.0f} to {100 * max(within):.0f} %",
+    }
+
+
+def _between(values: Sequence[float], digits: int) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 def pictures(folder: Path) -> None:

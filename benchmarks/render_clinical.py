@@ -7,6 +7,7 @@ make docs-figures
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,22 @@ def rankings(found: Sequence[Json]) -> list[str]:
     return lines
 
 
+def ranges(found: Mapping[str, Json]) -> dict[str, str]:
+    """From what to what some figures go, by their names in the text."""
+    groups = [group for name, group in found["breastmnist"]["groups"].items() if PUBLISHED.get(name, (0, None))[1]]
+    truths = {task: found[task]["rankings"]["truth"]["auc"] for task in ("adrenalmnist3d", "digits")}
+    return {
+        "alone": _between([group["members"]["auc"]["mean"] for group in groups], 2),
+        "tens": _between([group["average"]["auc"]["value"] for group in groups], 2),
+        "adrenal": _between(truths["adrenalmnist3d"], 3),
+        "digits": f"{math.floor(1000 * min(truths['digits'])) / 1000:.3f}",
+    }
+
+
+def _between(values: Sequence[float], digits: int) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
 def rendered() -> str:
     """The page."""
     paths = [RESULTS / f"{task}.json" for task in TASKS]
@@ -59,4 +76,6 @@ def rendered() -> str:
     text = (RESULTS / INTRODUCTION).read_text(encoding="utf-8")
     for name, lines in parts.items():
         text = text.replace(f"[{name}]\n", "\n".join(lines) + "\n")
+    for name, figure in ranges({each["task"]: each for each in found}).items():
+        text = text.replace(f"[{name}]", figure)
     return text + "\n" + "\n".join(map(page, found))

@@ -28,7 +28,10 @@ def table() -> str:
     """One row for each set, the mean test AUC over the seeds."""
     runs = json.loads((ROOT / "results" / "recipes" / "designs.json").read_text(encoding="utf-8"))["runs"]
     published = json.loads((ROOT / "results" / "published.json").read_text(encoding="utf-8"))["auc"]
-    lines = ["| test AUC | design, 5 min | plain network | trees | published |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "| test AUC | design, five minutes | plain network | trees | published |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for data, name in NAMES.items():
         own = [run for run in runs if run["data"] == data]
         beside = {

@@ -242,9 +242,10 @@ recorded training time for each network, and has 12,000 simulated seconds. {runs
 One searcher: `trainless bench search --dataset cifar10 --searcher evolution --simulated 12000s --runs 500`."""
 RATES = """### REINFORCE's learning rate
 
-REINFORCE depends on Adam's rate. The default here is <!-- setting -->0.5<!-- -->, chosen because the published figures are met there. It is not
-the best: with <!-- setting -->0.001<!-- --> the policy hardly moves within the budget, so that the result is random search's, and <!-- setting -->0.1<!-- --> finds
-better networks than evolution. {runs} runs each:"""
+REINFORCE depends on Adam's rate. The default here is <!-- setting -->0.5<!-- -->, chosen because the published figures
+are met there. It is not the best: with <!-- setting -->0.001<!-- --> the policy hardly moves within the budget, so that
+the result is random search's, and <!-- setting -->0.1<!-- --> finds better networks than evolution. {runs} runs
+each:"""
 ASSISTED = """## With GradSign's help
 
 Best-of-pool proposals (10 candidates, GradSign's algorithms 2–5) by our own GradSign scores: PyTorch's initialisation,
@@ -279,16 +280,17 @@ WORDS = {
 BOTTOM = """## What did not improve, and why
 
 - **Epsilon's move** (the parent by the proxy instead of by accuracy) never ends above plain evolution: with {trained}
-  networks it is {curve} points below, in the 12,000 seconds {budget}. It gives up the measured accuracy for
-  the choice of parents. In the 12,000 seconds there is a second reason: some 100 networks can be trained, and its first
+  networks it is {curve} points below, in the 12,000 simulated seconds {budget}. It gives up the measured accuracy for
+  the choice of parents. In the simulated time there is a second reason: some 100 networks can be trained, and its first
   population of 64 random ones takes most of them, while plain evolution starts with 10.
 - **Zero-cost-nas's move** is much faster in the middle (after 100 networks {middle} points above plain evolution),
   but on ImageNet16-120 it ends {end:.2f} below: it stays where synflow is highest.
 - **G-REA with naswot and meco** loses, although the same scores help random search and Hyperband. The best of ten
   mutants is nearly the best of all 24 neighbours, so that evolution climbs the proxy and proposes the same networks
-  again: of <!-- record -->about 72 networks that it trains only 47 are different (plain evolution: 89 of 100)<!-- -->; networks
-  that these proxies like also take longer to train. So it depends on what is at the proxy's top: the best of <!-- record -->naswot's 64
-  favourites has 93.98 on CIFAR-10, that of gradsign's, synflow's and meco's 94.36 or 94.37<!-- -->. For meco this is no
+  again: of <!-- record -->about 72 networks that it trains only 47 are different (plain evolution: 89 of 100)<!-- -->;
+  networks that these proxies like also take longer to train. So it depends on what is at the proxy's top: the best
+  of <!-- record -->naswot's 64 favourites has 93.98 on CIFAR-10, that of gradsign's, synflow's and meco's 94.36 or
+  94.37<!-- -->. For meco this is no
   explanation, and we have none.
 - **Warm-up with naswot** before evolution loses on CIFAR-10 and CIFAR-100 by {warm}, for the same reason: none of its
   favourites is among the very best. With gradsign and synflow a warm-up is the best use of a proxy in this table, even
