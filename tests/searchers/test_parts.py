@@ -40,7 +40,7 @@ def test_the_most_probable_arch_that_is_allowed() -> None:
 
 
 def test_pruning_by_gains() -> None:
-    assert without((frozenset({0, 1}), frozenset({2})), 0, 1) == (frozenset({0}), frozenset({2}))
+    assert without((frozenset({0, 1}), frozenset({2})), (0, frozenset({1}))) == (frozenset({0}), frozenset({2}))
     assert gains(np.array([-50.0, 100.0]), np.array([[-40.0, 90.0]])).tolist() == [[0.2, -0.1]]
 
 

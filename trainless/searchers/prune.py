@@ -13,7 +13,7 @@ from trainless.core.ranks import rank_sum
 from trainless.core.types import Floats
 from trainless.searchers.searcher import Searcher, Told, room
 from trainless.searchers.state import kept
-from trainless.spaces.moves import sample
+from trainless.spaces.moves import Cut, Cuttable, sample
 
 
 @dataclass(eq=False, kw_only=True)
@@ -35,7 +35,8 @@ class Prune(Searcher):
 
     TE-NAS closes a ``number`` of 1 option per decision and round on NAS-Bench-201, 3 on DARTS for CIFAR-10 and 2 for
     ImageNet. Options called as in ``first`` are closed before the first round wherever others remain. Gains are rounded
-    to ``decimals``, so that noise does not order them.
+    to ``decimals``, so that noise does not order them. A space may say itself what a round closes (:class:`.Cuttable`):
+    the cells of DARTS edge by edge, whose nodes lose all edges but two at the end (``nds_edges``).
     """
 
     columns = None
@@ -62,14 +63,15 @@ class Prune(Searcher):
         for place, decision in enumerate(self.space.decisions):
             for option, name in enumerate(decision.options):
                 if name in names:
-                    self._close(place, option)
+                    self._close((place, frozenset({option})))
 
-    def _close(self, place: int, option: int) -> bool:
-        """Close an option unless nothing feasible would remain."""
-        if len(self._region[place]) < 2:
+    def _close(self, cut: Cut) -> bool:
+        """Close options unless nothing feasible would remain."""
+        place, options = cut
+        if self._region[place] <= options:
             return False
-        smaller = without(self._region, place, option)
-        if self._witness[place] == option:
+        smaller = without(self._region, cut)
+        if self._witness[place] in options:
             witness = self._found(smaller)
             if witness is None:
                 return False
@@ -94,11 +96,13 @@ class Prune(Searcher):
         """The regions of this round: the present one and each with one option less."""
         if all(len(part) == 1 for part in self._region):
             return []
-        cuts = [without(self._region, place, option) for place, option in self._open()]
-        return [self._region, *cuts]
+        return [self._region, *(without(self._region, cut) for cut in self._open())]
 
-    def _open(self) -> list[tuple[int, int]]:
-        return [(place, option) for place, part in enumerate(self._region) if len(part) > 1 for option in sorted(part)]
+    def _open(self) -> list[Cut]:
+        if isinstance(self.space, Cuttable):
+            return self.space.cuts(self._region)
+        open_ = ((place, part) for place, part in enumerate(self._region) if len(part) > 1)
+        return [(place, frozenset({option})) for place, part in open_ for option in sorted(part)]
 
     def ask(self, limit: int | None = None) -> list[Proposal]:
         regions = self._round()
@@ -117,15 +121,15 @@ class Prune(Searcher):
 
     def _prune(self, matrix: Floats) -> None:
         sums = rank_sum(gains(matrix[0], matrix[1:], self.decimals))
-        ranked = sorted(zip(sums.tolist(), self._open(), strict=True))
+        ranked = sorted(zip(sums.tolist(), self._open(), strict=True), key=lambda each: each[0])
         self._issued, self._results = 0, {}
         self.rounds += 1
         before = self._region
         for place in range(len(self._region)):
             closed = 0
-            for _, (where, option) in ranked:
-                if where == place and closed < self.number:
-                    closed += self._close(place, option)
+            for cut in [cut for _, cut in ranked if cut[0] == place]:
+                if closed < self.number or len(cut[1]) > 1:
+                    closed += self._close(cut)
         if self._region == before:
             self._region = tuple(frozenset({option}) for option in self._witness)
 
@@ -138,9 +142,10 @@ class Prune(Searcher):
         return arch_of(self._region) if all(len(part) == 1 for part in self._region) else self._witness
 
 
-def without(region: Region, place: int, option: int) -> Region:
-    """The region with one option closed."""
-    return (*region[:place], region[place] - {option}, *region[place + 1 :])
+def without(region: Region, cut: Cut) -> Region:
+    """The region with options closed."""
+    place, options = cut
+    return (*region[:place], region[place] - options, *region[place + 1 :])
 
 
 def gains(present: Floats, cuts: Floats, decimals: int = 3) -> Floats:

@@ -73,6 +73,23 @@ class Parted(Choices, Protocol):
         ...
 
 
+Cut: TypeAlias = tuple[int, frozenset[int]]
+"""A decision and the options of it that are closed together."""
+
+
+@runtime_checkable
+class Cuttable(Choices, Protocol):
+    """A space that says what pruning may close next, where that is not any open option of any decision."""
+
+    def cuts(self, region: Region) -> list[Cut]:
+        """What may be closed in this region.
+
+        A decision whose cuts are of several options is left nothing to choose in one round; any other one loses as many
+        options as pruning takes in a round.
+        """
+        ...
+
+
 def has_options(space: Choices, arch: Arch) -> bool:
     """Whether there is an option for every decision, and it exists."""
     decisions = space.decisions

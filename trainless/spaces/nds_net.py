@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -210,13 +212,15 @@ class _Cell(nn.Module):
         )
         self.newer = ReluConvNorm(dims, step.newer, channels, 1)
         self.slots = nn.ModuleList(_Slot(slot, dims, channels, step.reduces) for slot in itertools.chain(*plan.nodes))
+        self.sizes = tuple(len(node) for node in plan.nodes)
         self.outputs = plan.outputs
 
     def forward(self, older: Tensor, newer: Tensor) -> Tensor:
         states = [self.older(older), self.newer(newer)]
         slots = iter(self.slots)
-        for first, second in zip(slots, slots, strict=True):
-            states.append(first(states) + second(states))
+        for size in self.sizes:  # a slot without a source is an edge that was cut
+            terms = [slot(states) for slot in itertools.islice(slots, size) if slot.sources]
+            states.append(functools.reduce(operator.add, terms))
         return torch.cat([states[index] for index in self.outputs], 1)
 
 
