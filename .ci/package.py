@@ -29,7 +29,7 @@ COMMANDS = (  # what needs the files that are no modules: tables of papers, the 
     "demo --count 3 --out demo",
     f"design digits {TINY} --out runs/design",
     "report runs/design",
-    "bench list",
+    "bench paper list",
 )
 
 
@@ -113,7 +113,7 @@ def try_out(wheel: Path) -> None:
         require(said("--version").split()[1] == wheel.name.split("-")[1], "trainless --version is not the wheel's")
         for command in COMMANDS:
             said(*command.split())
-        require("vkdnw:table1" in said("bench", "list"), "trainless bench list: no tables of papers")
+        require("vkdnw:table1" in said("bench", "paper", "list"), "trainless bench paper list: no tables of papers")
         page = (folder / "runs" / "design" / "report.html").read_text()
         require("<style>" in page and "<script" in page, "the report has no style or no script")
         check_ui(trainless, folder, variables)

@@ -7,17 +7,25 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer
+from trainless.bench.papers.states import items, recorded
 from trainless.bench.sheet import Interval, Share, Sheet
 from trainless.cli.table import _table_of_sheet, fitting
 
 Run = Callable[..., Answer]
 
 
-def test_published_tables_are_listed(trainless: Run) -> None:
-    answer = trainless("bench", "list")
-    assert answer.code == 0
-    assert "vkdnw:table1" in answer.out
-    assert {each["name"] for each in json.loads(trainless("bench", "list", "--json").out)} >= {"epsilon:headline"}
+def test_the_command_lists_states(trainless: Run) -> None:
+    found = json.loads(trainless("bench", "paper", "list", "--json").out)["rows"]
+    assert len(found) == len(list(items()))
+    first = next(row for row in found if row["item"] == "gradsign, figure A.3")
+    assert (first["state"], first["why, or what is needed"][:11]) == ("needs data", "ImageNet-1k")
+    assert "vkdnw, table IX" in trainless("bench", "paper", "list").out
+
+
+def test_a_paper_is_recorded(trainless: Run, data_dir: Path, tmp_path: Path) -> None:
+    said = trainless("bench", "paper", "gradsign:table5.3", "--draws", "0", "--results", str(tmp_path), "--record")
+    assert said.code == 0
+    assert recorded(tmp_path)["gradsign:table5.3"].judged == 0
 
 
 @pytest.mark.slow

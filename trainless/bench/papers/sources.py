@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -223,9 +223,10 @@ class Against:
 
 @dataclass(frozen=True)
 class Absent:
-    """Nothing here, and why."""
+    """Nothing here, and why: ``data`` is needed, it is ``quoted`` from others in the paper, or not built ``yet``."""
 
     reason: str
+    lacks: Literal["data", "quoted", "yet"] = "data"
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         raise Missing(self.reason)
@@ -434,6 +435,55 @@ def fitted(
     return list(fit.weights.values()), fit.coefficients / smallest, held_out
 
 
+@dataclass(frozen=True)
+class Theory:
+    """GradSign's lemma and theorems on random small networks: the share of draws for which each holds."""
+
+    network: Literal["linear", "tanh", "relu"]
+    draws: int = 10
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        from scipy.stats import binomtest
+
+        from trainless.bench.papers.theory import check, psi_and_gradsign
+
+        found = {}
+        for name, share in asdict(check(self.network, draws=self.draws)).items():
+            interval = binomtest(round(share * self.draws), self.draws).proportion_ci()
+            found[name] = Interval(share, float(interval.low), float(interval.high))
+        found["psi_and_gradsign"] = Interval(psi_and_gradsign(self.network))
+        return Answer.whole(found, self.draws, self.draws)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A predictor that learns from ``trained`` networks of NAS-Bench-201, judged on 7,813 others, three times."""
+
+    predictor: Literal["mlp", "lstm", "gates-1", "gates-2"]
+    trained: int
+    judged: int = 7813
+    repeats: int = 3
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        from trainless.bench.papers.predictors import predict
+
+        table = library.table(where.table)
+        rules = space(table.space)
+        archs = [rules.parse(text) for text in table.archs]
+        found = []
+        for repeat in range(self.repeats):
+            order = np.random.default_rng(repeat).permutation(len(archs))
+            train, test = order[: self.trained], order[self.trained : self.trained + self.judged]
+            seen, others = ([archs[row] for row in rows] for rows in (train, test))
+            runs = []
+            for task in TASKS if where.task == "mean" else (where.task,):
+                truth = table.column(task, where.metric, where.fidelity)
+                values = predict(self.predictor, seen, truth[train], others, repeat)
+                runs.append(evaluate(values, truth[test], draws=0)[0].statistics)
+            found.append({name: Interval(float(np.mean([run[name].value for run in runs]))) for name in runs[0]})
+        return Answer.whole(over_runs(found), self.judged, self.repeats)
+
+
 def _product(parts: Sequence[str]) -> OurRanking:
     """The product of ranks by proxies, and by VKDNW's own pair of them."""
     known: Mapping[str, Lexicographic] = {"vkdnw-single": vkdnw_single}
@@ -449,5 +499,12 @@ SEARCHES = (TableSearch, Guided)
 KINDS: Mapping[str, Callable[..., FigureSource]] = {
     **{"ours": Ours, "ranking": OurRanking, "product": _product, "within": _within, "peers": Peers},
     **{"column": TableColumn, "optimum": Optimum, "chance": Chance, "against": Against, "absent": Absent},
-    **{"search": TableSearch, "guided": Guided, "forest": Forest, "ridge": RidgeWeight},
+    **{
+        "search": TableSearch,
+        "guided": Guided,
+        "forest": Forest,
+        "ridge": RidgeWeight,
+        "theory": Theory,
+        "predictor": Predictor,
+    },
 }
