@@ -41,11 +41,11 @@ def measure(library: ScoreLibrary, parts: Sequence[str], draws: int, runs: int |
         return
     path = library.folder / stored.FILE
     before = stored.read(path) if path.exists() else {}
-    fresh = {}
+    known, fresh = definitions(), {}
     for name in names:
         _say(name)
-        fresh[name] = compare(definitions()[name], library, draws=min(draws, 200), runs=runs)
-    sheets = {name: sheet for name in definitions() if (sheet := fresh.get(name) or before.get(name))}
+        fresh[name] = compare(known[name], library, draws=min(draws, 200), runs=runs)
+    sheets = {name: sheet for name in known if (sheet := fresh.get(name) or before.get(name))}
     stored.write({**sheets, stored.PEERS: beside_peers(library)}, path)
 
 
@@ -56,7 +56,7 @@ def _say(text: str) -> None:
 def main() -> None:
     """Read the options and measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("parts", nargs="*", help=f"{LEADERBOARD}, or tables and papers (trainless bench list)")
+    parser.add_argument("parts", nargs="*", help=f"{LEADERBOARD}, or tables and papers (trainless bench paper list)")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--draws", type=int, default=1000, help="bootstrap draws behind the intervals")
     parser.add_argument("--runs", type=int, default=0, help="runs of each search; 0 for the papers' numbers")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SHARED
-from trainless.bench.papers import compare, definitions
-from trainless.bench.papers.states import Item, Outcome, agrees, items, outcome, record, recorded, states
-from trainless.bench.score_library import ScoreLibrary
-from trainless.core.errors import InputError
+from trainless.bench.papers import COLUMNS, definitions, stored
+from trainless.bench.papers.states import Item, State, Tally, agrees, items, states, tally
+from trainless.bench.score_library import results_directory
+from trainless.bench.sheet import Sheet
 
 # As the papers number them: their tables, figures and, where they have one, a supplement's.
 NUMBERED = {
@@ -87,42 +87,60 @@ def test_a_figure_agrees_within_our_interval_or_the_tolerance(
     assert agrees(statistic, published, ours, low, high) is holds
 
 
-def test_an_outcome_counts_what_a_sheet_shows(data_dir: Path, tmp_path: Path) -> None:
-    library, definition = ScoreLibrary(tmp_path), definitions()["epsilon:headline"]
-    found = outcome(definition, compare(definition, library, draws=5), library, 5, 500)
-    assert (found.judged, found.absent) == (8, 8)  # the authors' scores, and ours, which are not there
-    assert found.agreed >= 6  # ρ, τ and the overlap of both tasks are of the same scores
-    assert found.lacking == ("no stored scores of nb201",)
-    item = Item("epsilon", "table 9", ("epsilon:headline",), "a headline")
-    assert [each.word for each in states(tmp_path, [item])] == ["not run"]
-    record(tmp_path, {"epsilon:headline": found})
-    assert recorded(tmp_path) == {"epsilon:headline": found}
-    (state,) = states(tmp_path, [item])
-    assert (state.word, state.figures) == ("partly", f"{found.agreed} of 8 agree, 8 without ours")
-    assert state.why == "no stored scores of nb201"
-    record(tmp_path, {"epsilon:headline": dataclasses.replace(found, definition="another")})
-    (state,) = states(tmp_path, [item])
-    assert state.why.endswith("changed since then; run: trainless bench paper epsilon:headline --record")
+DEFINITION = definitions()["epsilon:headline"]
+ITEM = Item("epsilon", "table 9", (DEFINITION.name,), "a headline")
+
+
+def sheet(ours: dict[int, float | None]) -> Sheet:
+    """A sheet of the headline in which ours is the published figure but for some rows."""
+    rows = [
+        (row.label, task, "test", name, value)
+        for row in DEFINITION.rows
+        for task, figures in row.published.items()
+        for name, value in figures.items()
+    ]
+    made = []
+    for place, row in enumerate(rows):
+        mine = ours.get(place, row[4])
+        made.append((*row, mine, *(None,) * 7, "" if mine is not None else "no data here: no such scores"))
+    return Sheet("t", COLUMNS, tuple(made))
 
 
 @pytest.mark.parametrize(
-    ("found", "word"),
+    ("ours", "word", "figures", "why"),
     [
-        (Outcome(4, 4), "reproduced"),
-        (Outcome(4, 4, 1), "partly"),
-        (Outcome(2, 4), "partly"),
-        (Outcome(1, 4), "not reproduced"),
-        (Outcome(0, 0, 3), "needs data"),
-        (Outcome(0, 0, 0, 3), "no figures printed"),
+        ({}, "reproduced", "16 of 16 agree", ""),
+        ({0: 0.5, 1: 0.71}, "partly", "15 of 16 agree", ""),  # 0.70 is published
+        (dict.fromkeys(range(3)), "partly", "13 of 13 agree, 3 without ours", "no such scores"),
+        (dict.fromkeys(range(9), 0.1), "not reproduced", "7 of 16 agree", ""),
+        (dict.fromkeys(range(16)), "needs data", "16 without ours", "no such scores"),
     ],
 )
-def test_a_state_is_what_the_counts_say(found: Outcome, word: str, tmp_path: Path) -> None:
-    record(tmp_path, {"epsilon:headline": found})
-    (state,) = states(tmp_path, [Item("epsilon", "table 9", ("epsilon:headline",), "")])
-    assert state.word == word
+def test_a_state_is_what_the_stored_figures_say(
+    ours: dict[int, float | None], word: str, figures: str, why: str, tmp_path: Path
+) -> None:
+    stored.write({DEFINITION.name: sheet(ours)}, tmp_path / stored.FILE)
+    assert states(tmp_path, [ITEM]) == [State(ITEM, word, figures, why)]
 
 
-def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "papers.json").write_text("[1]")
-    with pytest.raises(InputError, match=r"papers.json .*trainless bench paper all --record"):
-        states(tmp_path)
+def test_what_is_not_stored_or_was_changed_is_not_measured(tmp_path: Path) -> None:
+    (state,) = states(tmp_path, [ITEM])
+    assert (state.word, state.why) == ("not measured", "run: trainless bench paper epsilon:headline")
+    first = sheet({})
+    rows = ((*first.rows[0][:4], 0.88, *first.rows[0][5:]), *first.rows[1:])
+    for other in (dataclasses.replace(first, rows=rows), dataclasses.replace(first, rows=first.rows[1:])):
+        stored.write({DEFINITION.name: other}, tmp_path / stored.FILE)
+        assert [each.word for each in states(tmp_path, [ITEM])] == ["not measured"]
+
+
+def test_curves_have_no_figures_and_what_is_quoted_is_no_figure_of_the_paper() -> None:
+    curves = definitions()["epsilon:warmup"]
+    rows = tuple((row.label, "cifar10", "test", "mean", None, 90.0, *(None,) * 7, "") for row in curves.rows)
+    assert tally(curves, Sheet("t", COLUMNS, rows)).word == "no figures printed"
+    searches = definitions()["teg-nas:table2"]
+    quoted = Sheet("t", COLUMNS, (("RSPS", "cifar10", "test", "mean", 87.66, *(None,) * 8, "no data here: quoted"),))
+    assert tally(searches, quoted) == Tally()
+
+
+def test_the_stored_results_are_of_the_definitions_as_they_are() -> None:
+    assert [each.item.label for each in states(results_directory()) if each.word == "not measured"] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Answer
-from trainless.bench.papers.states import items, recorded
+from trainless.bench.papers.states import items
 from trainless.bench.sheet import Interval, Share, Sheet
 from trainless.cli.table import _table_of_sheet, fitting
 
@@ -20,12 +20,6 @@ def test_the_command_lists_states(trainless: Run) -> None:
     first = next(row for row in found if row["item"] == "gradsign, figure A.3")
     assert (first["state"], first["why, or what is needed"][:11]) == ("needs data", "ImageNet-1k")
     assert "vkdnw, table IX" in trainless("bench", "paper", "list").out
-
-
-def test_a_paper_is_recorded(trainless: Run, data_dir: Path, tmp_path: Path) -> None:
-    said = trainless("bench", "paper", "gradsign:table5.3", "--draws", "0", "--results", str(tmp_path), "--record")
-    assert said.code == 0
-    assert recorded(tmp_path)["gradsign:table5.3"].judged == 0
 
 
 @pytest.mark.slow

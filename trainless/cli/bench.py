@@ -243,33 +243,37 @@ def _sampled(library: ScoreLibrary, settings: SampleSettings) -> tuple[dict[str,
     return columns_of_sweep(file, [name], opened), f"{name}: {described(file)}."
 
 
-@bench.command("paper", short_help="Run a published table: published beside ours.")
+@bench.command("paper", short_help="Run a published table, or list all with their states.")
 @with_settings
 def paper(
     settings: PaperSettings,
     name: Annotated[
         str,
-        typer.Argument(help="Such as vkdnw:table1; a paper's name for all of its tables (trainless bench list)."),
+        typer.Argument(help="Such as vkdnw:table1; a paper's name or all for several; list for the state of each."),
     ] = "",
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
     """Run a published table or figure: published, ours, difference and interval side by side.
 
-    With --check it is run in small, few runs of each search and no intervals, and compared with what is stored in
+    The name list shows every table and figure of the papers: reproduced or not and why, or which data it needs. With --check it is run in small, few runs of each search and no intervals, and compared with what is stored in
     results/papers.json; --seed says which tenth of all tables is checked where none is named.
     """
     from trainless.bench.papers import compare, find
+    from trainless.bench.papers.states import listed, states
     from trainless.bench.score_library import ScoreLibrary
     from trainless.cli.table import show_sheets
     from trainless.core.errors import InputError
 
     library = ScoreLibrary(Path(settings.results) if settings.results else None)
+    if name == "list":
+        show_sheets([listed(states(library.folder))], as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
+        return
     if settings.check:
         _check(library, name, settings.seed)
         return
     if not name:
-        raise InputError("no table was given; expected one such as vkdnw:table1 (trainless bench list), or --check")
+        raise InputError("no table was given; expected one such as vkdnw:table1 (trainless bench paper list), or --check")
     sheets = [compare(each, library, draws=settings.draws, runs=settings.runs) for each in find(name)]
     show_sheets(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
 
@@ -298,20 +302,6 @@ def _check(library: ScoreLibrary, name: str, seed: int | None) -> None:
             typer.echo(f"  {fault}")
     if faults:
         raise typer.Exit(1)
-
-
-@bench.command("list")
-def listed(as_json: AsJson = False) -> None:
-    """List the published tables that can be run."""
-    from trainless.bench.papers import definitions
-
-    known = definitions()
-    if as_json:
-        typer.echo(json.dumps([{"name": name, "title": each.title} for name, each in known.items()], indent=2))
-        return
-    width = max(map(len, known))
-    for name, each in known.items():
-        say(f"{name:<{width}}  {each.title}")
 
 
 @bench.command("search", short_help="Run a search method on a table many times.")

@@ -1,29 +1,26 @@
-"""The state of every table and figure of the papers, from what was recorded when their definitions were run."""
+"""The state of every table and figure of the papers, from the stored figures of the definitions that run them."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from trainless.bench.papers import PAPERS, Definition, definitions
+from trainless.bench.papers import COLUMNS, PAPERS, Definition, definitions, stored
 from trainless.bench.papers.sources import Absent
-from trainless.bench.score_library import ScoreLibrary
-from trainless.bench.sheet import Sheet
-from trainless.core.files import read_json, write_json
-from trainless.core.opening import without_links
+from trainless.bench.sheet import Sheet, Value
+from trainless.core.opening import is_there
 
-RECORD = "papers.json"
 NOT_JUDGED = ("std", "seconds")  # deviations of other draws, and times of other machines
 TOLERANCES = {"mean": 0.5, "best_of": 0.5, "top64": 5.0}  # accuracies in points, networks; everything else:
 TOLERANCE = 0.03
-HALF = 0.5
 ILLUSTRATION, LATER, NEEDS = "illustration", "not yet", "needs data"
+_LABEL, _TASK, _STATISTIC, _PUBLISHED, _OURS, _LOW, _HIGH, _NOTE = map(
+    COLUMNS.index, ("row", "task", "statistic", "published", "ours", "low", "high", "note")
+)
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,10 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What running a definition has shown; ``definition`` and ``scores`` are digests of what it was run on.
+class Tally:
+    """How many published figures agree with ours, of how many; how many have none of ours, or are not printed.
 
-    A published figure agrees where it lies in our interval, or within 0.03 of ours (half a point of accuracy).
+    What is ``lacking`` is said in the words of the figures' notes.
     """
 
     agreed: int = 0
@@ -59,15 +56,36 @@ class Outcome:
     absent: int = 0
     unprinted: int = 0
     lacking: tuple[str, ...] = ()
-    definition: str = ""
-    scores: str = ""
-    draws: int = 0
-    runs: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        counts = (getattr(self, name) + getattr(other, name) for name in ("agreed", "judged", "absent", "unprinted"))
+        return Tally(*counts, lacking=tuple(dict.fromkeys((*self.lacking, *other.lacking))))
+
+    @property
+    def word(self) -> str:
+        """In a word.
+
+        Example:
+            >>> Tally(5, 5).word, Tally(5, 6).word, Tally(1, 6).word, Tally(absent=4).word, Tally(unprinted=9).word
+            ('reproduced', 'partly', 'not reproduced', 'needs data', 'no figures printed')
+        """
+        if not self.judged:
+            return "no figures printed" if self.unprinted else NEEDS
+        if self.agreed == self.judged and not self.absent:
+            return "reproduced"
+        return "partly" if 2 * self.agreed >= self.judged else "not reproduced"
+
+    @property
+    def figures(self) -> str:
+        """In numbers."""
+        parts = [f"{self.agreed} of {self.judged} agree"] if self.judged else []
+        parts += [f"{self.unprinted} of ours"] if self.unprinted and not self.judged else []
+        return ", ".join([*parts, f"{self.absent} without ours"] if self.absent else parts)
 
 
 @dataclass(frozen=True)
 class State:
-    """Where an item stands, in a word, in figures and with the reason."""
+    """Where an item stands, in a word, in numbers and with the reason."""
 
     item: Item
     word: str
@@ -76,7 +94,11 @@ class State:
 
 
 def items() -> Iterator[Item]:
-    """Every table and figure of the papers in their order."""
+    """Every table and figure of the papers in their order.
+
+    A line of a paper's ``items`` is ``label | definitions | what it shows | why``; where nothing runs it, the last part
+    begins with the state.
+    """
     for paper in PAPERS:
         content = tomllib.loads((files("trainless.bench.papers") / f"{paper}.toml").read_text("utf-8"))
         for line in content["items"].strip().splitlines():
@@ -85,29 +107,6 @@ def items() -> Iterator[Item]:
             why = said.removeprefix(kind).removeprefix(":").strip()
             runs = tuple(f"{content['paper']}:{name}" for name in named.split())
             yield Item(content["paper"], label, runs, about, kind, why)
-
-
-def outcome(definition: Definition, sheet: Sheet, library: ScoreLibrary, draws: int, runs: int) -> Outcome:
-    """What a definition's sheet shows, in numbers."""
-    place = {name: at for at, name in enumerate(sheet.columns)}
-    quoted = {row.label for row in definition.rows if isinstance(row.source, Absent) and row.source.lacks == "quoted"}
-    agreed = judged = absent = unprinted = 0
-    lacking: dict[str, None] = {}
-    for row in sheet.rows:
-        if row[place["row"]] in quoted:
-            continue
-        published, ours, low, high = (_number(row[place[name]]) for name in ("published", "ours", "low", "high"))
-        statistic = str(row[place["statistic"]])
-        if row[place["ours"]] is None:
-            absent += 1
-            lacking[str(row[place["note"]]).removeprefix("no data here: ")] = None
-        elif math.isnan(published):
-            unprinted += 1
-        elif statistic not in NOT_JUDGED:
-            judged += 1
-            agreed += agrees(statistic, published, ours, low, high)
-    digests = digest(definition), scores_digest(definition, library.folder)
-    return Outcome(agreed, judged, absent, unprinted, tuple(lacking), *digests, draws, runs)
 
 
 def agrees(statistic: str, published: float, ours: float, low: float = math.nan, high: float = math.nan) -> bool:
@@ -121,91 +120,63 @@ def agrees(statistic: str, published: float, ours: float, low: float = math.nan,
     return abs(published - ours) <= near or low <= published <= high
 
 
-def digest(definition: Definition) -> str:
-    """Of a definition's figures and of where ours come from; another one where it was changed."""
-    said = repr((definition.where, definition.rows))
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+def tally(definition: Definition, sheet: Sheet) -> Tally:
+    """How many of a sheet's figures agree; what a paper quotes from others is no figure of its own."""
+    quoted = {row.label for row in definition.rows if isinstance(row.source, Absent) and row.source.lacks == "quoted"}
+    found = Tally()
+    for row in sheet.rows:
+        published, statistic = _number(row[_PUBLISHED]), str(row[_STATISTIC])
+        if row[_LABEL] in quoted:
+            continue
+        if row[_OURS] is None:
+            found += Tally(absent=1, lacking=(str(row[_NOTE]).removeprefix("no data here: "),))
+        elif math.isnan(published):
+            found += Tally(unprinted=1)
+        elif statistic not in NOT_JUDGED:
+            figures = published, _number(row[_OURS]), _number(row[_LOW]), _number(row[_HIGH])
+            found += Tally(agreed=agrees(statistic, *figures), judged=1)
+    return found
 
 
-def scores_digest(definition: Definition, folder: Path) -> str:
-    """Of our stored scores that a definition reads: the table's, and the files that its rows name."""
-    named = {getattr(row.source, "file", "") for row in definition.rows} | {definition.where.table}
-    found = hashlib.sha256()
-    for path in (folder / f"{name}.npz" for name in sorted(named - {""})):
-        if path.is_file():
-            found.update(path.name.encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+def changed(definition: Definition, sheet: Sheet) -> bool:
+    """Whether a definition has other rows or published figures than when its sheet was stored."""
+    now = [
+        (row.label, task, name, value)
+        for row in definition.rows
+        for task, figures in row.published.items()
+        for name, value in figures.items()
+    ]
+    then = [(row[_LABEL], row[_TASK], row[_STATISTIC], _number(row[_PUBLISHED])) for row in sheet.rows]
+    same = len(now) == len(then) and all(a[:3] == b[:3] and _same(a[3], b[3]) for a, b in zip(now, then, strict=True))
+    return not same
 
 
-def record(folder: Path, found: Mapping[str, Outcome]) -> Path:
-    """Keep outcomes, beside those of other definitions that were kept before."""
-    path = without_links(folder / RECORD)
-    kept = {**recorded(folder), **found}
-    write_json(path, {name: asdict(kept[name]) for name in sorted(kept)})
-    return path
-
-
-def recorded(folder: Path) -> dict[str, Outcome]:
-    """The outcomes that were kept, by definition."""
-    path = folder / RECORD
-    if not path.is_file():
-        return {}
-    found = read_json(without_links(path), "run: trainless bench paper all --record")
-    return {name: Outcome(**{**each, "lacking": tuple(each["lacking"])}) for name, each in found.items()}
+def _same(one: float, other: float) -> bool:
+    return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-5)
 
 
 def states(folder: Path, chosen: Iterable[Item] | None = None) -> list[State]:
-    """Where every item stands, by what was recorded."""
-    known, kept = definitions(), recorded(folder)
-    return [_state(item, known, kept, folder) for item in (items() if chosen is None else chosen)]
+    """Where every item stands, by the figures that are stored in a folder."""
+    path = folder / stored.FILE
+    known, sheets = definitions(), stored.read(path) if is_there(path) else {}
+    return [_state(item, known, sheets) for item in (items() if chosen is None else chosen)]
 
 
-def _state(item: Item, known: Mapping[str, Definition], kept: Mapping[str, Outcome], folder: Path) -> State:
+def _state(item: Item, known: Mapping[str, Definition], sheets: Mapping[str, Sheet]) -> State:
     if item.kind:
         return State(item, item.kind, "", item.why)
-    found = [kept[name] for name in item.definitions if name in kept]
-    if len(found) < len(item.definitions):
-        left = [name for name in item.definitions if name not in kept]
-        return State(item, "not run", "", _joined(item.why, *map(_again, left)))
-    agreed, judged, absent, unprinted = (
-        sum(getattr(each, name) for each in found) for name in ("agreed", "judged", "absent", "unprinted")
-    )
-    lacking = dict.fromkeys(each for one in found for each in one.lacking)
-    stale = [
-        name
-        for name, each in zip(item.definitions, found, strict=True)
-        if (each.definition, each.scores) != (digest(known[name]), scores_digest(known[name], folder))
-    ]
-    word = _word(agreed, judged, absent, unprinted)
-    figures = f"{agreed} of {judged} agree" if judged else f"{unprinted} of ours" if unprinted else ""
-    figures += f", {absent} without ours" if absent else ""
-    again = ["changed since then", *map(_again, stale)] if stale else []
-    return State(item, word, figures.removeprefix(", "), _joined(item.why, *lacking, *again))
-
-
-def _again(name: str) -> str:
-    return f"run: trainless bench paper {name} --record"
-
-
-def _word(agreed: int, judged: int, absent: int, unprinted: int) -> str:
-    """In a word.
-
-    Example:
-        >>> _word(5, 5, 0, 0), _word(5, 6, 0, 0), _word(1, 6, 0, 0), _word(0, 0, 4, 0), _word(0, 0, 0, 9)
-        ('reproduced', 'partly', 'not reproduced', 'needs data', 'no figures printed')
-    """
-    if not judged:
-        return "no figures printed" if unprinted else NEEDS
-    if agreed == judged and not absent:
-        return "reproduced"
-    return "partly" if agreed >= HALF * judged else "not reproduced"
+    stale = [name for name in item.definitions if name not in sheets or changed(known[name], sheets[name])]
+    if stale:
+        return State(item, "not measured", "", _joined(item.why, *(f"run: trainless bench paper {n}" for n in stale)))
+    found = sum((tally(known[name], sheets[name]) for name in item.definitions), Tally())
+    return State(item, found.word, found.figures, _joined(item.why, *found.lacking))
 
 
 def _joined(*texts: str) -> str:
     return "; ".join(text for text in texts if text)
 
 
-def _number(value: Any) -> float:
+def _number(value: Value) -> float:
     return float(value) if isinstance(value, (int, float)) else math.nan
 
 

@@ -18,6 +18,8 @@ registry.add("nb201", "trainless.bench.tables.nb201:open_nb201")
 registry.add("nb101", "trainless.bench.tables.nb101:open_nb101")
 registry.add("ecnas", "trainless.bench.tables.nb101:open_ecnas")
 registry.add("darts", "trainless.bench.tables.darts:open_darts")
+for _family in ("darts", "enas", "pnas", "nasnet", "amoeba"):
+    registry.add(f"nds-{_family}", f"trainless.bench.tables.nds:open_{_family}")
 registry.add("nbnlp", "trainless.bench.tables.nbnlp:open_nbnlp")
 registry.add("transnas-micro", "trainless.bench.tables.transnas:open_transnas_micro")
 registry.add("nb-macro", "trainless.bench.tables.transnas:open_nb_macro")
