@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from trainless.bench.papers.sources import KINDS, SEARCHES, TASKS, Answer, FigureSource, Ours, Where
+from trainless.bench.papers.kinds import KINDS
+from trainless.bench.papers.sources import SEARCHES, TASKS, Answer, FigureSource, Ours, Where
 from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.bench.sheet import Sheet, Value
 from trainless.core.errors import UnknownName

@@ -18,7 +18,7 @@ from trainless.core.arch import Arch
 from trainless.core.errors import InputError
 from trainless.core.scores import Record, Scores
 from trainless.core.types import Floats
-from trainless.rankings import Lexicographic, Ranking, RankProduct, fit_forest, fit_ridge, vkdnw_single
+from trainless.rankings import Ranking, fit_forest, fit_ridge
 from trainless.rankings import registry as rankings
 from trainless.searchers import registry as searchers
 from trainless.searchers.searcher import Told
@@ -496,27 +496,4 @@ class Predictor:
         return Answer.whole(over_runs(found), self.judged, repeats)
 
 
-def _product(parts: Sequence[str]) -> OurRanking:
-    """The product of ranks by proxies, and by VKDNW's own pair of them."""
-    known: Mapping[str, Lexicographic] = {"vkdnw-single": vkdnw_single}
-    return OurRanking(RankProduct(tuple(known.get(part, part) for part in parts)))
-
-
-def _within(first: str, within: str, file: str, sweep: str) -> OurRanking:
-    """A proxy within the ties of another, of a file of its own."""
-    return OurRanking(Lexicographic(first, within), file, f"--proxies {within} {sweep}")
-
-
 SEARCHES = (TableSearch, Guided)
-KINDS: Mapping[str, Callable[..., FigureSource]] = {
-    **{"ours": Ours, "on": OnTable, "ranking": OurRanking, "product": _product, "within": _within, "peers": Peers},
-    **{"column": TableColumn, "optimum": Optimum, "chance": Chance, "against": Against, "absent": Absent},
-    **{
-        "search": TableSearch,
-        "guided": Guided,
-        "forest": Forest,
-        "ridge": RidgeWeight,
-        "theory": Theory,
-        "predictor": Predictor,
-    },
-}

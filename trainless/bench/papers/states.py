@@ -116,7 +116,8 @@ def agrees(statistic: str, published: float, ours: float, low: float = math.nan,
         >>> agrees("spearman", 0.87, 0.845), agrees("spearman", 0.87, 0.8), agrees("mean", 93.9, 93.5)
         (True, False, True)
     """
-    near = next((value for name, value in TOLERANCES.items() if statistic.startswith(name)), TOLERANCE)
+    wider = (value for name, value in TOLERANCES.items() if statistic.startswith(name) and abs(published) > 1)
+    near = next(wider, TOLERANCE)
     return abs(published - ours) <= near or low <= published <= high
 
 

@@ -1,0 +1,62 @@
+"""TEACUP's clinical figures from the reports of its study."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trainless.bench.papers import compare, definitions
+from trainless.bench.papers.clinical import Clinical, ClinicalRank, Setting
+from trainless.bench.papers.sources import Where
+from trainless.bench.score_library import Missing, ScoreLibrary
+
+MEMBERS = {
+    "size": 10,
+    "members": {"auc": {"mean": 0.89, "std": 0.02, "best": 0.95}},
+    "average": {"auc": {"value": 0.92, "low": 0.86, "high": 0.97}},
+    "vote": {"auc": {"value": 0.90, "low": 0.83, "high": 0.95}},
+    "confidence": {"shares": [0.3, 1.0], "accuracy": [1.0, 0.8]},
+}
+REPORT = {
+    "groups": {"rl": MEMBERS},
+    "rankings": {"networks": 40, "of": {"teacup": {"auc": {"value": 0.27, "low": -0.08, "high": 0.52}}}},
+}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ScoreLibrary:
+    """A folder with the report of one task."""
+    (tmp_path / "clinical").mkdir()
+    (tmp_path / "clinical" / "breastmnist.json").write_text(json.dumps(REPORT))
+    return ScoreLibrary(tmp_path)
+
+
+def test_members_of_a_study_are_read(library: ScoreLibrary) -> None:
+    found = Clinical("breastmnist", "rl").answer(library, Where()).out
+    assert (found["mean"].value, found["std"].value) == (0.89, 0.02)
+    assert (found["ensemble"].value, found["ensemble"].low, found["ensemble"].high) == (0.92, 0.86, 0.97)
+    assert (found["accuracy_of_30%"].value, found["accuracy_of_100%"].value) == (1.0, 0.8)
+    assert Clinical("breastmnist", "rl", joined="vote").answer(library, Where()).out["ensemble"].value == 0.90
+    assert ClinicalRank("breastmnist", "teacup").answer(library, Where()).out["spearman"].low == -0.08
+
+
+def test_what_is_not_there_says_what_to_bring(library: ScoreLibrary) -> None:
+    with pytest.raises(Missing, match="has no members of prune"):
+        Clinical("breastmnist", "prune").answer(library, Where())
+    with pytest.raises(Missing, match="has no values of zico"):
+        ClinicalRank("breastmnist", "zico").answer(library, Where())
+    with pytest.raises(Missing, match=r"nodulemnist3d.npz .*into medmnist/ .*python -m benchmarks.teacup all nodulemn"):
+        Clinical("nodulemnist3d", "rl").answer(library, Where())
+    sheet = compare(definitions()["teacup:figure6"], library, draws=0)
+    assert sheet.rows[0][-1] == "no data here: no study of nodulemnist3d"
+    assert sum("nodulemnist3d.npz" in note for note in sheet.notes) == 1
+
+
+def test_recipes_have_the_papers_settings() -> None:
+    found = Setting("teacup-breastmnist").answer(ScoreLibrary(Path()), Where()).out
+    assert {name: each.value for name, each in found.items()} == {
+        **{"lr": 0.001, "momentum": 0.99, "weight_decay": 0.001, "epochs": 200},
+        "early_stop": 0,
+    }

@@ -1,0 +1,96 @@
+"""Our side of TEACUP's clinical figures: what its study, run on one task, has left in ``results/clinical``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainless.bench.papers.sources import Answer, Where
+from trainless.bench.score_library import Missing, ScoreLibrary
+from trainless.bench.sheet import Interval
+from trainless.core.files import read_json
+from trainless.core.opening import is_there, without_links
+
+BRING = {
+    "nodulemnist3d": (
+        "NoduleMNIST3D is for the reader to bring: put nodulemnist3d.npz of zenodo.org/records/10519652 (MD5"
+        " 8755a7e9e05a4d9ce80a24c3e7a256f3) into medmnist/ of the data directory, then"
+    )
+}
+
+
+def study(library: ScoreLibrary, task: str) -> Mapping[str, Any]:
+    """The report of a task's study."""
+    path = library.folder / "clinical" / f"{task}.json"
+    if not is_there(path):
+        run = f"python -m benchmarks.teacup all {task} --data packed --out study"
+        raise Missing(f"{BRING.get(task, 'no study of this task is stored:')} {run}", f"no study of {task}")
+    return read_json(without_links(path))
+
+
+@dataclass(frozen=True)
+class Clinical:
+    """Members of a study: their mean and deviation, all of them together, and the surest answers.
+
+    The ``joined`` members answer by their ``average`` or by ``vote``; figures are of the study's ``metric``.
+    """
+
+    task: str
+    role: str
+    metric: Literal["auc", "accuracy", "f1_macro"] = "auc"
+    joined: Literal["average", "vote"] = "average"
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        found = study(library, self.task)["groups"].get(self.role)
+        if found is None:
+            raise Missing(f"the stored study of {self.task} has no members of {self.role}")
+        members, together = found["members"][self.metric], found[self.joined][self.metric]
+        sure = dict(zip((f"accuracy_of_{share:.0%}" for share in _shares(found)), _accuracies(found), strict=True))
+        estimates = {
+            "mean": Interval(members["mean"]),
+            "std": Interval(members["std"]),
+            "ensemble": Interval(together["value"], together["low"], together["high"]),
+            **{name: Interval(value) for name, value in sure.items()},
+        }
+        return Answer.whole(estimates, found["size"], 1)
+
+
+def _shares(found: Mapping[str, Any]) -> list[float]:
+    return list(found["confidence"]["shares"])
+
+
+def _accuracies(found: Mapping[str, Any]) -> list[float]:
+    return list(found["confidence"]["accuracy"])
+
+
+@dataclass(frozen=True)
+class ClinicalRank:
+    """Spearman's ρ of a ranking with what a study's random networks reach."""
+
+    task: str
+    ranking: str
+    metric: Literal["auc", "accuracy", "f1_macro"] = "auc"
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        found = study(library, self.task)["rankings"]
+        if self.ranking not in found["of"]:
+            raise Missing(f"the stored study of {self.task} has no values of {self.ranking}")
+        value = found["of"][self.ranking][self.metric]
+        estimate = Interval(value["value"], value["low"], value["high"])
+        return Answer.whole({"spearman": estimate}, found["networks"], 1)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Numbers of one of our recipes."""
+
+    recipe: str
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        from trainless.learn.recipe import recipe
+
+        found = recipe(self.recipe)
+        names = ("lr", "momentum", "weight_decay", "epochs")
+        estimates = {name: Interval(float(getattr(found, name))) for name in names}
+        return Answer.whole({**estimates, "early_stop": Interval(float(found.patience > 0))}, 1, 1)

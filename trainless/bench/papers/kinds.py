@@ -1,0 +1,52 @@
+"""The kinds of sources that a paper's file can name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from trainless.bench.papers.clinical import Clinical, ClinicalRank, Setting
+from trainless.bench.papers.sources import (
+    Absent,
+    Against,
+    Chance,
+    FigureSource,
+    Forest,
+    Guided,
+    OnTable,
+    Optimum,
+    OurRanking,
+    Ours,
+    Peers,
+    Predictor,
+    RidgeWeight,
+    TableColumn,
+    TableSearch,
+    Theory,
+)
+from trainless.rankings import Lexicographic, RankProduct, vkdnw_single
+
+
+def _product(parts: Sequence[str]) -> OurRanking:
+    """The product of ranks by proxies, and by VKDNW's own pair of them."""
+    known: Mapping[str, Lexicographic] = {"vkdnw-single": vkdnw_single}
+    return OurRanking(RankProduct(tuple(known.get(part, part) for part in parts)))
+
+
+def _within(first: str, within: str, file: str, sweep: str) -> OurRanking:
+    """A proxy within the ties of another, of a file of its own."""
+    return OurRanking(Lexicographic(first, within), file, f"--proxies {within} {sweep}")
+
+
+KINDS: Mapping[str, Callable[..., FigureSource]] = {
+    **{"ours": Ours, "on": OnTable, "ranking": OurRanking, "product": _product, "within": _within, "peers": Peers},
+    **{"column": TableColumn, "optimum": Optimum, "chance": Chance, "against": Against, "absent": Absent},
+    **{
+        "search": TableSearch,
+        "guided": Guided,
+        "forest": Forest,
+        "ridge": RidgeWeight,
+        "theory": Theory,
+        "predictor": Predictor,
+    },
+    **{"clinical": Clinical, "clinical-rank": ClinicalRank, "setting": Setting},
+}
