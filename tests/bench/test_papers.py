@@ -40,6 +40,7 @@ from trainless.spaces.nb201 import NasBench201
 
 EXTRA = {"mean", "std", "seconds", "weight", "held_out_cifar10", "held_out_ImageNet16-120"}
 EXTRA |= {"ensemble", "accuracy_of_30%", "accuracy_of_100%", "lr", "momentum", "weight_decay", "epochs", "early_stop"}
+EXTRA |= {"ndcg_5", "convolutions", "depth", "better κ", "better R", "better MSE", "better accuracy"}
 EXTRA |= {"zero_loss", "convex", "bound", "population_bound", "within", "psi_and_gradsign"}
 
 

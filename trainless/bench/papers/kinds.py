@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from trainless.bench.papers.clinical import Clinical, ClinicalRank, Setting
+from trainless.bench.papers.pictures import Replaced, Selected, Toy
 from trainless.bench.papers.sources import (
     Absent,
     Against,
@@ -49,4 +50,5 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "predictor": Predictor,
     },
     **{"clinical": Clinical, "clinical-rank": ClinicalRank, "setting": Setting},
+    **{"toy": Toy, "selected": Selected, "replaced": Replaced},
 }
