@@ -125,7 +125,7 @@ def test_a_state_is_what_the_stored_figures_say(
 
 def test_what_is_not_stored_or_was_changed_is_not_measured(tmp_path: Path) -> None:
     (state,) = states(tmp_path, [ITEM])
-    assert (state.word, state.why) == ("not measured", "run: trainless bench paper epsilon:headline")
+    assert (state.word, state.why) == ("not measured", "run: python -m benchmarks.measure_results epsilon:headline")
     first = sheet({})
     rows = ((*first.rows[0][:4], 0.88, *first.rows[0][5:]), *first.rows[1:])
     for other in (dataclasses.replace(first, rows=rows), dataclasses.replace(first, rows=first.rows[1:])):
