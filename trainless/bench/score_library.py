@@ -272,6 +272,8 @@ def places(archs: Sequence[str], table: Table) -> npt.NDArray[np.intp]:
     found = np.full(len(table), -1, np.intp)
     for row, text in enumerate(table.archs):
         if (place := known.get(text)) is None:
+            if text in table.numbers:  # an arch that nobody has written down
+                continue
             arch = rules.parse(text)
             if (place := known.get(rules.format(arch))) is None:
                 place = known.get(rules.format(rules.canonical(arch)), -1)

@@ -256,7 +256,8 @@ def paper(
 ) -> None:
     """Run a published table or figure: published, ours, difference and interval side by side.
 
-    The name list shows every table and figure of the papers: reproduced or not and why, or which data it needs. With --check it is run in small, few runs of each search and no intervals, and compared with what is stored in
+    The name list shows every table and figure of the papers: reproduced or not and why, or which data it needs.
+    With --check it is run in small, few runs of each search and no intervals, and compared with what is stored in
     results/papers.json; --seed says which tenth of all tables is checked where none is named.
     """
     from trainless.bench.papers import compare, find
@@ -273,7 +274,7 @@ def paper(
         _check(library, name, settings.seed)
         return
     if not name:
-        raise InputError("no table was given; expected one such as vkdnw:table1 (trainless bench paper list), or --check")
+        raise InputError("no table was given; expected one such as vkdnw:table1, list for all of them, or --check")
     sheets = [compare(each, library, draws=settings.draws, runs=settings.runs) for each in find(name)]
     show_sheets(sheets, as_json=as_json, as_markdown=as_markdown, as_csv=settings.csv)
 

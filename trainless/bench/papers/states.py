@@ -168,7 +168,12 @@ def _state(item: Item, known: Mapping[str, Definition], sheets: Mapping[str, She
         return State(item, item.kind, "", item.why)
     stale = [name for name in item.definitions if name not in sheets or changed(known[name], sheets[name])]
     if stale:
-        return State(item, "not measured", "", _joined(item.why, *(f"run: python -m benchmarks.measure_results {n}" for n in stale)))
+        return State(
+            item,
+            "not measured",
+            "",
+            _joined(item.why, *(f"run: python -m benchmarks.measure_results {n}" for n in stale)),
+        )
     found = sum((tally(known[name], sheets[name]) for name in item.definitions), Tally())
     return State(item, found.word, found.figures, _joined(item.why, *found.lacking))
 
