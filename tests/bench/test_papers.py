@@ -124,7 +124,7 @@ def test_a_missing_table_is_told_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sum(len(sheet.rows) for sheet in sheets) > 165
     nb201 = {row[-1] for sheet in sheets for row in sheet.rows if "nb201" in str(row[-1])}
     assert nb201 <= {"no data here: no table nb201", "no data here: no stored scores of nb201"}
-    assert sum("nb201_all.csv.gz is not in the data directory" in note for note in sheets[1].notes) == 1
+    assert sum("nb201_all.csv.gz is not in the data directory" in note for note in sheets[2].notes) == 1
     assert joined(sheets).count("nb201_all.csv.gz is not in the data directory") == 1
 
 

@@ -67,7 +67,7 @@ def _upward(library: ScoreLibrary, where: Where) -> tuple[list[Arch], Floats, Ma
     values = np.stack([column.upward() for column in columns], axis=1)
     table = library.table(where.table)
     rules = space(table.space)
-    return [rules.parse(text) for text in table.archs], values, np.isfinite(values).all(axis=1)
+    return [rules.parse(text) for text in table.archs], values, np.asarray(np.isfinite(values).all(axis=1))
 
 
 @dataclass(frozen=True)

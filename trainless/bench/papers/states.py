@@ -58,8 +58,13 @@ class Tally:
     lacking: tuple[str, ...] = ()
 
     def __add__(self, other: Tally) -> Tally:
-        counts = (getattr(self, name) + getattr(other, name) for name in ("agreed", "judged", "absent", "unprinted"))
-        return Tally(*counts, lacking=tuple(dict.fromkeys((*self.lacking, *other.lacking))))
+        return Tally(
+            self.agreed + other.agreed,
+            self.judged + other.judged,
+            self.absent + other.absent,
+            self.unprinted + other.unprinted,
+            tuple(dict.fromkeys((*self.lacking, *other.lacking))),
+        )
 
     @property
     def word(self) -> str:
