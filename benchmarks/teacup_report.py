@@ -187,22 +187,24 @@ def ranked(
 def compared(truths: Mapping[str, Sequence[float]], rankings: Mapping[str, Floats]) -> Json:
     """The same from the networks' figures and each ranking's values."""
     networks = len(next(iter(truths.values())))
-    scored = np.logical_and.reduce([~np.isnan(values) for values in rankings.values()])
+    known = [name for name, values in rankings.items() if (~np.isnan(values)).sum() > 2]  # any other one says nothing
+    scored = np.logical_and.reduce([np.full(networks, True), *(~np.isnan(rankings[name]) for name in known)])
     found: Json = {"networks": networks, "compared": int(scored.sum()), "truth": truths}
     found |= {"unscored": {name: int(np.isnan(values).sum()) for name, values in rankings.items()}}
     found |= {"failed": {name: int(np.isneginf(values).sum()) for name, values in rankings.items()}}
-    found |= {"of": {}, "less_first": {}, "values": {}}
+    values = {name: [number(value) for value in values] for name, values in rankings.items()}
+    found |= {"of": {}, "less_first": {}, "values": values}  # a failure is "-inf", nothing is null
     if scored.sum() < 3:
         return found
     drawn = {
         name: {what: correlations(values[scored], np.array(truth)[scored]) for what, truth in truths.items()}
         for name, values in rankings.items()
+        if name in known
     }
     first = next(iter(drawn.values()), {})
     for name, each in drawn.items():
         found["of"][name] = {what: _interval(values) for what, values in each.items()}
         found["less_first"][name] = {what: _interval(values - first[what]) for what, values in each.items()}
-        found["values"][name] = [number(value) for value in rankings[name]]  # a failure is "-inf", nothing null
     return found
 
 
@@ -222,8 +224,8 @@ def _interval(drawn: Floats) -> MetricValue:
 
 def coverage(ranks: Json) -> str:
     """What is to be known of networks without a value: how many are left out, and how many failures are last."""
-    unscored = {name: count for name, count in ranks["unscored"].items() if count}
-    failed = {name: count for name, count in ranks["failed"].items() if count}
+    unscored = {name: count for name, count in ranks.get("unscored", {}).items() if count}
+    failed = {name: count for name, count in ranks.get("failed", {}).items() if count}
     said = [f"{ranks['compared']} of them compared"] if unscored else []
     said += [f"{count} not scored by {name}" for name, count in unscored.items()]
     said += [f"{count} failed by {name} and are last" for name, count in failed.items()]

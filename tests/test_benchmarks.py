@@ -139,4 +139,5 @@ def test_rankings_are_compared_on_what_all_of_them_scored() -> None:
     assert (found["networks"], found["compared"]) == (20, 16)
     assert coverage(found) == " (16 of them compared; 4 not scored by teacup; 1 failed by trainless and are last)"
     few = compared({"auc": truth.tolist()}, {"teacup": np.full(20, np.nan), "trainless": second})
-    assert few["of"] == {}
+    assert list(few["of"]) == ["trainless"]
+    assert (few["compared"], few["unscored"]["teacup"]) == (20, 20)
