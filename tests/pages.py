@@ -56,7 +56,7 @@ def page(path: Path) -> Page:
         elif kind == "console":
             steps += [Step("trainless", line[2:]) for line in block.splitlines() if line.startswith("$ ")]
         elif kind == "sh":
-            shell += [line for line in block.splitlines() if line.startswith("trainless ")]
+            shell += [line for line in block.replace("\\\n", "").splitlines() if line.startswith("trainless ")]
     return Page(path.relative_to(ROOT).as_posix(), files, tuple(steps), tuple(shell))
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from tests.bench.made import ACCURACY, ARCHS, CONTESTS, ToyLibrary, leaderboard, library
 from trainless.bench.leaderboard import Contest, Standing, measured, read, slug, with_entries, write
-from trainless.bench.score_library import ScoreColumn
+from trainless.bench.score_library import ScoreColumn, ScoreLibrary
 from trainless.bench.sheet import Share
 from trainless.core.errors import InputError
 
@@ -87,6 +87,22 @@ def test_no_two_entries_of_the_stored_leaderboard_share_a_link() -> None:
     links = [standing.anchor(entry) for standing in standings for entry in standing.entries]
     assert len(links) == len(set(links)) > 200
     assert all(part == slug(part) for link in links for part in link.split("--"))
+
+
+@pytest.mark.slow
+def test_what_is_stored_of_a_contest_is_what_it_gives(data_dir: Path) -> None:
+    folder = Path(__file__).resolve().parents[2] / "results"
+    contest = Contest("darts", "cifar10", "valid", "all")
+    (before,) = (each for each in read(folder / "leaderboard.json").standings if each.contest == contest)
+    (after,) = measured(ScoreLibrary(folder), {}, 0, contests=[contest]).standings
+    remedy = "python -m benchmarks.measure_results leaderboard"
+    assert {entry.name for entry in after.entries} == {entry.name for entry in before.entries}, remedy
+    known = {entry.name: entry for entry in before.entries}
+    for entry in after.entries:
+        ours, stored = (each.out["spearman"] for each in (entry, known[entry.name]))
+        assert ours.value == pytest.approx(stored.value, abs=1e-5, nan_ok=True), f"{entry.name}: {remedy}"
+        assert entry.coverage == known[entry.name].coverage, f"{entry.name}: {remedy}"
+        assert entry.places == known[entry.name].places, f"{entry.name}: {remedy}"
 
 
 def test_a_proxy_of_ones_own_is_judged_on_the_networks_that_it_has(tmp_path: Path) -> None:
