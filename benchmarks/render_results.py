@@ -48,9 +48,9 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
 
 NAMES = {"teacup": "TEACUP", "epsilon": "Epsilon", "gradsign": "GradSign", "teg": "TEG-NAS", "vkdnw": "VKDNW"}
 SUMMARY = """Spearman's ρ of every proxy and ranking (in italics) with what networks reach when they are trained, and
-its 95 % interval; networks without a score are ranked last, and where there are any the share that has one stands
-beside. `trainless bench site --out site` makes the same as a page to sort, with a scatter plot and a permanent link
-for every cell and a JSON file, and adds a proxy of yours:
+its 95 % interval; networks without a score are ranked last, and where there are any, how many have one
+stands beside. [The same to sort](leaderboard/index.html) has a scatter plot, all statistics and a permanent link for
+every cell, and a JSON file; one command makes that page with a proxy of yours:
 
 ```sh
 trainless bench site --out site --proxy my_proxy.py:name --table nb201 --sample 500

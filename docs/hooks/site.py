@@ -1,7 +1,7 @@
 """What MkDocs builds beside the pages of ``docs/``: those that are made from the code, and the list of versions.
 
 ``make docs`` calls it. Pages made here: the start page (README.md), CONTRIBUTING.md, CHANGELOG.md, every command and
-option, every searcher, ranking and other name, and the tutorials, which are notebooks.
+option, every searcher, ranking and other name, the tutorials, which are notebooks, and the leaderboard to sort.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))  # MkDocs runs hooks as files of no package
 
 from docs.hooks import commands, names, tutorials  # noqa: E402
 from trainless import __version__  # noqa: E402
+from trainless.bench import leaderboard  # noqa: E402
+from trainless.bench.site import page  # noqa: E402
 
 AT_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 MADE: dict[str, Callable[[], str]] = {
@@ -59,6 +61,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=made()))
     for name, content in tutorials.pages(ROOT):
         files.append(File.generated(config, name, content=content))
+    board = ROOT / "results" / leaderboard.FILE
+    files.append(File.generated(config, "leaderboard/index.html", content=page(leaderboard.read(board))))
+    files.append(File.generated(config, f"leaderboard/{leaderboard.FILE}", abs_src_path=str(board)))
     return files
 
 

@@ -5,8 +5,6 @@ The page is one file that asks for nothing else, in light and dark, on paper and
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from importlib.resources import files
 
 from trainless.core.markup import Content as Content
 from trainless.core.markup import Markup as Markup
+from trainless.core.markup import document as document
 from trainless.core.markup import joined as joined
 from trainless.core.markup import rounded as rounded
 from trainless.core.markup import safe as safe
@@ -113,17 +112,6 @@ def _section(one: Section) -> Markup:
 
 def page(title: str, subtitle: str, sections: Sequence[Section], footer: str, *, verdict: Markup | None = None) -> str:
     """The whole file, a verdict above all else; a policy forbids every request, and every script but its own."""
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    head = [
-        Markup('<meta charset="utf-8">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        Markup('<meta name="color-scheme" content="light dark">'),
-        Markup('<link rel="icon" href="data:,">'),
-        tag("title", title),
-        Markup(f"<style>{STYLE}</style>"),
-    ]
     links = [tag("li", tag("a", section.heading, href=f"#{section.anchor}")) for section in sections]
     body = [
         *([] if verdict is None else [verdict]),
@@ -132,7 +120,5 @@ def page(title: str, subtitle: str, sections: Sequence[Section], footer: str, *,
         tag("main", *map(_section, sections)),
         tag("footer", footer),
         Markup('<div id="tip" role="status"></div>'),
-        Markup(f"<script>{SCRIPT}</script>"),
     ]
-    lines = ["<!DOCTYPE html>", '<html lang="en">', "<head>", *head, "</head>", "<body>", *body, "</body>", "</html>\n"]
-    return "\n".join(lines)
+    return document(title, STYLE, SCRIPT, body)
