@@ -30,8 +30,8 @@ from trainless.designs.planning import (
 )
 from trainless.designs.settings import DesignSettings
 from trainless.learn.recipe import recipe
+from trainless.searchers import Told, make
 from trainless.searchers.prune import Prune
-from trainless.searchers.searcher import Told
 from trainless.spaces import space
 from trainless.spaces.nb201 import NasBench201
 from trainless.spaces.residual import Residual
@@ -150,6 +150,15 @@ def test_small_data_have_small_batches_and_no_pruning_without_supernets() -> Non
     assert not any(name.startswith("prune") for name in names)
     seeds = [trial.seed for seed in (0, 1) for trial in trials(replace(TEACUP, seed=seed), NasBench201())]
     assert len(set(seeds)) == 60
+
+
+def test_teacups_genetic_search_has_all_of_its_evaluations() -> None:
+    """A buffer of five times ten at random, and a hundred iterations of ten (TEACUP)."""
+    searcher, count = make("pmbga", NasBench201(), seed=0, patience=None), 0
+    while proposals := searcher.ask():
+        count += len(proposals)
+        searcher.tell(Told.of(proposals, [float(sum(each.arch)) for each in proposals]))
+    assert count == 1050 == TEACUP.evaluations
 
 
 def test_small_numbers_of_a_plan() -> None:
