@@ -119,6 +119,16 @@ def test_what_a_proxy_leaves_behind_changes_nothing_else(tmp_path: Path) -> None
         assert steps == (tmp_path / "alone" / "run" / "trajectory.jsonl").read_text().count('{"step"'), kind
 
 
+def test_twins_that_a_proxy_forks_say_nothing(tmp_path: Path) -> None:
+    """Without workers it is the command itself that is forked, and would go on twice."""
+    lines = []
+    for body in ("pass", LEFT_BEHIND["twins of the process"]):
+        code, out, _ = said(tmp_path, "score", PROXY.format(body=body))
+        assert code == 0
+        lines.append(len(out.splitlines()))
+    assert lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda number, frame: None"])
 def test_a_proxy_that_ignores_ctrl_c_does_so_alone(handler: str, tmp_path: Path) -> None:
     body = f"import signal; signal.signal(signal.SIGINT, {handler}); open('begun', 'w').close()"

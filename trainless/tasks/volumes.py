@@ -82,7 +82,6 @@ def volume(path: Path) -> Array:
         ) from error
     require_plain(path)
     logging.getLogger("nibabel").setLevel(logging.CRITICAL)  # what is wrong is said once, by us
-    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)
     with readable(path, "a NIfTI volume"):
         image = nibabel.Nifti1Image.from_filename(path)
         shape = image.shape
