@@ -41,7 +41,7 @@ def archs_of(space: Space, count: int) -> list[Arch]:
     return list(dict.fromkeys([EMPTY, *(sample(space, rng) for _ in range(count))]))
 
 
-def probes_of(space: Space, archs: Sequence[Arch], shape: tuple[int, ...], samples: int = 3) -> list[Probe]:
+def probes_of(space: Space, archs: Sequence[Arch], shape: tuple[int, ...], samples: int = 4) -> list[Probe]:
     """In double precision, where the order in which numbers are added up makes no difference that matters."""
     data = BatchSource(Task.noise(shape), size=samples)
     x, y = data.batch(samples, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 
@@ -18,8 +19,7 @@ from trainless.scoring.costs import timed
 from trainless.scoring.request import Init, setting_for
 from trainless.scoring.subjects import ArchSubject
 from trainless.spaces.protocol import Space
-from trainless.stack.measures import MEASURES, Stack
-from trainless.stack.network import NotAligned
+from trainless.stack import MEASURES, NotAligned, Stack
 
 
 def suits(proxy: Proxy, init: Init, data: BatchSource) -> bool:
@@ -51,13 +51,13 @@ def side_by_side(
         x, y = data.batch(setting_for(chosen[0], init, data).batch, seed)
         networks = [ArchSubject(space, arch).network("full", data, seed) for arch in archs]
         stack = Stack.of([Probe.of(net, (x, y), target, seed, private=True) for net, target in networks])
-        for proxy in chosen:
-            with exact_products():
-                values, ms = timed(lambda name=proxy.name: MEASURES[name](stack).tolist(), x.device)  # type: ignore[misc]
+    except (NotAligned, TrainlessError):
+        return found  # one by one, each has its scores or its reason
+    for proxy in chosen:
+        with suppress(NotAligned, TrainlessError, torch.OutOfMemoryError), exact_products():
+            values, ms = timed(lambda name=proxy.name: MEASURES[name](stack).tolist(), x.device)  # type: ignore[misc]
             for arch, value in zip(archs, values, strict=True):
                 if math.isfinite(value):
                     name, share = space.format(arch), ms / len(archs)
                     found[arch].append(Record(name, proxy.name, value, proxy.higher_is_better, "ok", share, seed=seed))
-    except (NotAligned, TrainlessError, torch.OutOfMemoryError):
-        pass  # one by one, each has its scores or its reason
     return found

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from trainless.probe.norms import Norm
 from trainless.spaces.nds_net import FactorizedReduce
@@ -40,6 +41,25 @@ class Layer:
     output: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Normed:
+    """One application of a batch norm: ``output = scale · standard + bias``; ``standard`` of samples alone only."""
+
+    part: Part
+    x: Tensor
+    standard: Tensor | None
+    output: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Rectified:
+    """What enters a rectifier of some networks; ``source`` is one object for all rectifiers of one tensor."""
+
+    members: tuple[int, ...]
+    gate: Tensor
+    source: object
+
+
 @dataclass(eq=False)
 class Notes:
     """What a pass notes on its way, in forward order.
@@ -48,7 +68,8 @@ class Notes:
         norm: How norms behave in it.
         weights: By part and name, the parameters of its members below one another.
         layers: The convolutions and linear layers.
-        rectified: What enters each rectifier, and whose it is.
+        norms: The batch norms.
+        rectified: The rectifiers.
         blocks: The outputs of the blocks that the networks name.
         maps: Every feature map, if asked for: the networks beside one another in it, the places of those whose it is,
             and the map.
@@ -57,10 +78,22 @@ class Notes:
     norm: Norm = "batch"
     weights: Mapping[tuple[Part, str], Tensor] = field(default_factory=dict)
     layers: list[Layer] = field(default_factory=list)
-    rectified: list[tuple[tuple[int, ...], Tensor]] = field(default_factory=list)
+    norms: list[Normed] = field(default_factory=list)
+    rectified: list[Rectified] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
     maps: list[tuple[tuple[int, ...], tuple[int, ...], Tensor]] | None = None
     _seen: dict[int, tuple[Tensor, set[int]]] = field(default_factory=dict)
+    _sources: WeakIdKeyDictionary = field(default_factory=WeakIdKeyDictionary)
+
+    def source(self, tensor: Tensor) -> object:
+        """What stands for a tensor and for the parts of it that some networks are handed."""
+        found: object = self._sources.setdefault(tensor, object())
+        return found
+
+    def handed(self, part: Tensor, tensor: Tensor, members: Sequence[int]) -> None:
+        """Some networks' part of a tensor is that tensor, as far as they know."""
+        self._sources[part] = self.source(tensor)
+        self.given(part, members)
 
     def given(self, tensor: Tensor, members: Sequence[int]) -> None:
         """A tensor that is no feature map of its own for these networks."""
@@ -124,7 +157,7 @@ class Part(nn.Module):
     def compute(self, x: Tensor) -> Tensor:
         """What it gives; channels that are handled alone are by the networks' own code."""
         if type(self.like) is nn.ReLU:
-            self.notes.rectified.append((self.members, x))
+            self.notes.rectified.append(Rectified(self.members, x, self.notes.source(x)))
             return F.relu(x)
         return cast(Tensor, type(self.like).forward(self.like, x))
 
@@ -155,25 +188,24 @@ class _Linear(Part):
 
 class _BatchNorm(Part):
     def compute(self, x: Tensor) -> Tensor:
-        notes, eps = self.notes, cast(nn.BatchNorm2d, self.like).eps
+        notes, eps, standard = self.notes, cast(nn.BatchNorm2d, self.like).eps, None
         if notes.norm == "off":
             return x.clone()
         if x.ndim == 2 or x[0, 0].numel() == 1:
             raise NotAligned("a norm sees a single value per channel and sample")
-        weight, bias = self.notes.weights.get((self, "weight")), self.bias()
+        weight, bias = notes.weights.get((self, "weight")), self.bias()
         if notes.norm == "batch":
-            return F.batch_norm(x, None, None, weight, bias, True, 0.0, eps)
-        if notes.norm != "isolated":
+            output = F.batch_norm(x, None, None, weight, bias, True, 0.0, eps)
+        elif notes.norm == "isolated":
+            output = standard = F.group_norm(x.contiguous(), x.shape[1], None, None, eps)
+            if weight is not None:
+                shape = (1, -1, *[1] * (x.ndim - 2))
+                output = standard * weight.view(shape)
+                output = output if bias is None else output + bias.view(shape)
+        else:
             raise NotAligned(f"norms are {notes.norm}")
-        standard = F.group_norm(x.contiguous(), x.shape[1], None, None, eps)
-        if weight is None:
-            return standard
-        shape = (1, -1, *[1] * (x.ndim - 2))
-        return (
-            standard * weight.view(shape)
-            if bias is None
-            else torch.addcmul(bias.view(shape), standard, weight.view(shape))
-        )
+        notes.norms.append(Normed(self, x, standard, output))
+        return output
 
 
 _PARTS: dict[type[nn.Module], type[Part]] = {
@@ -234,7 +266,7 @@ class _Split(nn.Module):
             if zero:
                 continue
             part = next(parts).flatten(1, 2)
-            notes.given(part, mine)
+            notes.handed(part, x, mine)
             output = group(part)
             if output is part:
                 notes.made(x, mine, part)
