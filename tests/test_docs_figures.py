@@ -12,6 +12,7 @@ from benchmarks.docs_figures import (
     FIGURE,
     KINDS,
     PAGES,
+    PICTURES,
     ROOT,
     filled,
     pointed,
@@ -38,6 +39,20 @@ def test_every_picture_of_these_pages_is_there(pages: dict[str, str]) -> None:
     for path, text in pages.items():
         for picture in re.findall(r"!\[[^\]]*\]\((.*?)\)", text):
             assert (ROOT / path).parent.joinpath(picture).resolve().stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_every_picture_is_what_the_results_say(tmp_path: Path) -> None:
+    """Byte by byte, where the same version of Matplotlib drew it."""
+    pytest.importorskip("matplotlib")
+    for draw in PICTURES:
+        draw(tmp_path)
+    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    there = {name: (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8") for name in made}
+    drawn_by = [{re.search(r"Matplotlib v[\d.]+", text)[0] for text in each.values()} for each in (made, there)]  # type: ignore[index]
+    if drawn_by[0] != drawn_by[1]:
+        pytest.skip(f"drawn by {drawn_by[1]}, here is {drawn_by[0]}")
+    assert [name for name in made if made[name] != there[name]] == [], "run: make docs-figures"
 
 
 def test_no_mark_begins_a_line() -> None:

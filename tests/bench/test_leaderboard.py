@@ -122,7 +122,7 @@ def test_a_proxy_of_ones_own_is_judged_on_the_networks_that_it_has(tmp_path: Pat
     write(entered, tmp_path / "entered.json")
     contests = json.loads((tmp_path / "entered.json").read_text())["contests"]
     assert all("mine" in {entry["name"] for entry in contest["entries"]} for contest in contests)
-    with pytest.raises(InputError, match="has zico already: give your proxy another name"):
+    with pytest.raises(InputError, match="has toy-cifar10-test-all--zico already: give your proxy another name"):
         with_entries(found, library(tmp_path), "toy", {"zico": own["mine"]}, draws=0)
     with pytest.raises(InputError, match="--table other was given; the leaderboard has: toy"):
         with_entries(found, library(tmp_path), "other", own, draws=0)

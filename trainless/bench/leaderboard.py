@@ -259,33 +259,23 @@ def with_entries(
 
     ``about`` says where they come from.
     """
-    standings: list[Standing] = []
+    known = dict.fromkeys(standing.contest.table for standing in found.standings)
+    if table not in known:
+        raise InputError(f"--table {table} was given; the leaderboard has: {', '.join(known)}")
+    standings = []
     for standing in found.standings:
-        contest = standing.contest
-        if contest.table == table:
-            new = [
-                entry
-                for name, column in columns.items()
-                for entry in _own(library, contest, name, column, draws)
-                if _free(standing, entry)
-            ]
+        if standing.contest.table == table:
+            new = [entry for name in columns for entry in _own(library, standing.contest, name, columns[name], draws)]
+            if taken := {standing.anchor(each) for each in new} & {standing.anchor(each) for each in standing.entries}:
+                raise InputError(f"the leaderboard has {taken.pop()} already: give your proxy another name")
             entries = sorted((*standing.entries, *new), key=lambda each: -np.nan_to_num(_rho(each), nan=-2.0))
             standing = replace(standing, entries=tuple(entries))
         standings.append(standing)
-    if all(standing.contest.table != table for standing in found.standings):
-        known = dict.fromkeys(standing.contest.table for standing in found.standings)
-        raise InputError(f"--table {table} was given; the leaderboard has: {', '.join(known)}")
     return replace(found, about=(*found.about, *about), standings=tuple(standings))
 
 
 def _rho(entry: Entry) -> float:
     return entry.last["spearman"].value
-
-
-def _free(standing: Standing, entry: Entry) -> bool:
-    if any(standing.anchor(each) == standing.anchor(entry) for each in standing.entries):
-        raise InputError(f"the leaderboard has {entry.name} already: give your proxy another name")
-    return True
 
 
 def _own(library: ScoreLibrary, contest: Contest, name: str, column: ScoreColumn, draws: int) -> Iterator[Entry]:

@@ -144,6 +144,8 @@ def agree(before: Sequence[Value], after: Sequence[Value]) -> bool:
     if before[_KEY - 1] == "std":
         return b <= Z * a + SAME
     error = (_number(before[_HIGH]) - _number(before[_LOW])) / (2 * 1.96)
+    if math.isnan(error):  # a mean without an interval does not depend on chance
+        return _same(a, b)
     return abs(a - b) <= Z * error * math.sqrt(1 + runs / few) + SAME
 
 
