@@ -233,7 +233,7 @@ def fim_spectrum(
     outputs = trace(q).outputs.detach().double()
     if outputs.ndim != 2:
         raise Unscorable("the Fisher information of token sequences is not defined here")
-    matrix = _middle(outputs, p.target.kind == "regression", factor, smoothing, 1 - smoothing if keep is None else keep)
+    matrix = middle(outputs, p.target.kind == "regression", factor, smoothing, 1 - smoothing if keep is None else keep)
     jacobian = selected_jacobian(q, tensors, matrix.shape[1]).double()
     fisher = torch.einsum("nkp,nkl,nlq->pq", jacobian, matrix, jacobian) / len(q.x)
     if not bool(torch.isfinite(fisher).all()):
@@ -242,7 +242,7 @@ def fim_spectrum(
     return values
 
 
-def _middle(outputs: Tensor, regression: bool, factor: Factor, smoothing: float, keep: float) -> Tensor:
+def middle(outputs: Tensor, regression: bool, factor: Factor, smoothing: float, keep: float) -> Tensor:
     """M for every sample; the published LᵀL never reads the last output, because the last column of L is zero."""
     if regression:
         return torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device).expand(len(outputs), -1, -1)

@@ -8,6 +8,7 @@ place, each operation is handed the channels of those that have it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -199,13 +200,21 @@ class _BatchNorm(Part):
         elif notes.norm == "isolated":
             output = standard = F.group_norm(x.contiguous(), x.shape[1], None, None, eps)
             if weight is not None:
-                shape = (1, -1, *[1] * (x.ndim - 2))
-                output = standard * weight.view(shape)
-                output = output if bias is None else output + bias.view(shape)
+                output = _scaled(standard, weight, bias)
+        elif notes.norm == "fresh":
+            output = standard = x * (1 / math.sqrt(1 + eps))
+            if weight is not None:
+                output = _scaled(standard, weight, bias)
         else:
             raise NotAligned(f"norms are {notes.norm}")
         notes.norms.append(Normed(self, x, standard, output))
         return output
+
+
+def _scaled(standard: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    shape = (1, -1, *[1] * (standard.ndim - 2))
+    scaled = standard * weight.view(shape)
+    return scaled if bias is None else scaled + bias.view(shape)
 
 
 _PARTS: dict[type[nn.Module], type[Part]] = {
@@ -377,10 +386,17 @@ class SideBySide:
 
     Args:
         nets: Networks whose containers treat every channel alone: their classes say so by ``by_channel``.
+
+    Attributes:
+        count: How many they are.
+        net: The joined network.
+        parts: Its operations.
+        orders: Of each network, the place of every parameter among its own.
     """
 
     def __init__(self, nets: Sequence[nn.Module]) -> None:
         self.count = len(nets)
+        self.orders = [{name: place for place, (name, _) in enumerate(net.named_parameters())} for net in nets]
         self._board = _Board()
         self.net = _joined(nets, [""] * len(nets), tuple(range(len(nets))), self._board)
         self.parts = tuple(part for part in self.net.modules() if isinstance(part, Part))

@@ -72,6 +72,13 @@ class Stack:
         for x, y in zip(self.x.tensor_split(parts), self.y.tensor_split(parts), strict=True):
             yield replace(self, x=x, y=y, _memo={})
 
+    def copied(self, times: int) -> Stack:
+        """The same networks on the batch several times, one after the other."""
+        several = [1] * (self.x.ndim - 1)
+        return replace(
+            self, x=self.x.repeat(times, *several), y=self.y.repeat(times, *[1] * (self.y.ndim - 1)), _memo={}
+        )
+
     def memo(self, key: Any, compute: Callable[[], R]) -> R:
         """Compute a value the first time and remember it under this key."""
         if key not in self._memo:
