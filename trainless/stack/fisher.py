@@ -11,9 +11,11 @@ from torch import Tensor
 
 from trainless.probe.layers import watched
 from trainless.probe.points import First
-from trainless.proxies.vkdnw import deciles, middle
+from trainless.proxies.vkdnw import middle
 from trainless.stack.network import Layer, Normed, Part
 from trainless.stack.stack import Passed, Stack, measure, mine, passed
+
+TENTHS = torch.arange(1, 10, dtype=torch.float64) / 10
 
 
 @measure
@@ -29,29 +31,29 @@ def vkdnw(s: Stack, smoothing: float = 0.05, samples: int = 16, tensors: int = 1
     cotangent = torch.zeros_like(found.outputs).unflatten(0, (count, -1))  # (outputs, N, K, outputs)
     for output in range(count):
         cotangent[output, :, :, output] = 1
-    values = []
-    for jacobian, matrix in zip(
-        _jacobians(few, found, cotangent.flatten(0, 1), tensors), mine(matrices, len(s)), strict=True
-    ):
-        rows = jacobian.unflatten(1, (count, -1)).double()  # (parameters, outputs, N)
-        fisher = torch.einsum("pkn,nkl,qln->pq", rows, matrix, rows) / len(few.x)
-        values.append(deciles(torch.linalg.eigvalsh(fisher).clamp_min(0)))
-    every = torch.stack(values)
-    share = every / (every.sum(1, keepdim=True) + 1e-10)
-    return -(share * (share + 1e-10).log()).sum(1) + 0.0
-
-
-def _jacobians(s: Stack, found: Passed, cotangent: Tensor, tensors: int) -> list[Tensor]:
-    """Of each network, ∂/∂(first entry of each of the first parameters), ``(parameters, outputs · N)``."""
+    jacobians = _jacobians(few, found, cotangent.flatten(0, 1), tensors).unflatten(2, (count, -1)).double()
     sizes = [min(tensors, len(order)) for order in s.plan.orders]
-    rows = [found.outputs.new_zeros(size, len(cotangent)) for size in sizes]
+    result = torch.empty(len(s), dtype=torch.float64, device=s.x.device)
+    for size in sorted(set(sizes)):  # matrices of networks with as many parameters are of one size
+        alike = [network for network, parameters in enumerate(sizes) if parameters == size]
+        rows = jacobians[alike, :size]
+        fisher = torch.einsum("bpkn,bnkl,bqln->bpq", rows, mine(matrices, len(s))[alike], rows) / len(few.x)
+        deciles = torch.quantile(torch.linalg.eigvalsh(fisher).clamp_min(0), TENTHS.to(rows.device), dim=1)
+        share = deciles / (deciles.sum(0) + 1e-10)
+        result[alike] = -(share * (share + 1e-10).log()).sum(0) + 0.0
+    return result
+
+
+def _jacobians(s: Stack, found: Passed, cotangent: Tensor, tensors: int) -> Tensor:
+    """∂/∂(first entry of each of every network's first parameters), ``(K, parameters, outputs · N)``."""
+    rows = found.outputs.new_zeros(len(s), tensors, len(cotangent))
 
     def read(part: Part, name: str, entries: Tensor) -> None:
         """``(outputs · N, K)``."""
-        for column, member, where in zip(entries.T, part.members, part.names, strict=True):
-            place = s.plan.orders[member][f"{where}.{name}"]
-            if place < sizes[member]:
-                rows[member][place] = column
+        owned = list(zip(part.members, part.names, strict=True))
+        places = [s.plan.orders[member][f"{where}.{name}"] for member, where in owned]
+        there = [at for at, place in enumerate(places) if place < tensors]
+        rows[[part.members[at] for at in there], [places[at] for at in there]] = entries[:, there].T
 
     def on(at: Layer | Normed, seen: Tensor, g: Tensor) -> None:
         first = _first_channel(g, at.part)
@@ -83,7 +85,5 @@ def _seen(layer: Layer) -> Tensor:
     conv: Any = layer.part.like
     x = mine(layer.x.detach(), len(layer.part.members), 1)[:, :, 0]
     x = F.pad(x, [pad for size in reversed(conv.padding) for pad in (size, 0)])
-    taps = (
-        slice(0, step * (size - 1) + 1, step) for step, size in zip(conv.stride, layer.output.shape[2:], strict=True)
-    )
-    return x[(slice(None), slice(None), *taps)].flatten(2)
+    sizes = zip(conv.stride, layer.output.shape[2:], strict=True)
+    return x[(slice(None), slice(None), *(slice(0, step * (size - 1) + 1, step) for step, size in sizes))].flatten(2)
