@@ -21,8 +21,8 @@ import numpy as np
 
 from trainless.bench.score_library import results_directory
 from trainless.bench.tables.darts import convert_nds
-from trainless.bench.tables.files import digest
 from trainless.bench.tables.nds import OFFICIAL, nds_file, notation, sized
+from trainless.core.checksums import digest
 from trainless.core.files import data_directory, write_atomic
 from trainless.core.units import seconds_of
 from trainless.runs.score_file import ABSENT, OK, ScoreFile
@@ -34,12 +34,10 @@ BATCH = 128  # the paper's, for its Kendall's τ
 
 
 def convert(family: str, source: Path) -> str:
-    """Convert an official file into the data directory; its checksum is said, and kept beside it."""
+    """Convert an official file into the data directory, and say its checksum, which the release does not publish."""
     destination = data_directory() / nds_file(family).path
     convert_nds(source, destination)
-    found = digest(source)
-    write_atomic(destination.with_suffix(".source.txt"), f"{found}  {source.name}\n")
-    return f"{destination}: converted from {source.name}, SHA-256 {found} (recorded; the release publishes none)"
+    return f"{destination}: converted from {source.name}, SHA-256 {digest(source)} (the release publishes none)"
 
 
 def score_nds(

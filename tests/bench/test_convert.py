@@ -16,10 +16,11 @@ import pytest
 
 from trainless.bench.tables import table
 from trainless.bench.tables.darts import convert_nds
-from trainless.bench.tables.files import checksums, digest, read_columns
+from trainless.bench.tables.files import read_columns
 from trainless.bench.tables.nb101 import convert_nasbench101
 from trainless.bench.tables.nb201 import convert_nats
 from trainless.bench.tables.unpickle import load_plain
+from trainless.core.checksums import checksums, digest
 from trainless.core.errors import InputError
 
 ARCH = "|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|none~2|"

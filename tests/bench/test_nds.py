@@ -12,7 +12,7 @@ from benchmarks.nds import convert, score_nds
 from trainless.bench.papers import compare, definitions
 from trainless.bench.score_library import ScoreLibrary
 from trainless.bench.tables import table
-from trainless.bench.tables.files import digest
+from trainless.core.checksums import digest
 from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.runs.settings import SweepSettings

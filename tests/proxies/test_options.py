@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import pickle
 from pathlib import Path
@@ -25,7 +26,7 @@ from trainless.core.task import Task
 from trainless.probe.probe import Probe
 from trainless.proxies import Proxy, Setting, registry
 from trainless.proxies.proxy import canonical
-from trainless.proxies.vkdnw import deciles, fim_spectrum, vkdnw
+from trainless.proxies.vkdnw import deciles, fim_spectrum, placed_jacobian, selected_jacobian, vkdnw
 from trainless.proxies.zico import zico
 from trainless.runs.settings import SearchSettings, SweepSettings
 from trainless.runs.sweep import sweep, to_store
@@ -88,6 +89,32 @@ def test_vkdnw_takes_as_many_tensors_as_it_is_told(probe: Probe) -> None:
     share = deciles(fim_spectrum(probe, tensors=3))
     share = share / share.sum()
     assert vkdnw(probe, tensors=3) == pytest.approx(float(-(share * share.log()).sum()), abs=1e-6)
+
+
+def test_vkdnw_takes_the_entries_that_it_is_told(probe: Probe) -> None:
+    q = probe.once(norm="fresh")
+    torch.testing.assert_close(placed_jacobian(q, 99, 3, 0.0, 1, False), selected_jacobian(q, 99, 3))
+    last = placed_jacobian(q, 99, 3, 1.0, 1, False)
+    net = copy.deepcopy(probe.net).eval()  # norms that have seen nothing
+    for sample in range(2):
+        outputs = net(probe.x[sample : sample + 1])[0]
+        for output in range(3):
+            slopes = torch.autograd.grad(outputs[output], list(net.parameters()), retain_graph=True)
+            exact = [float(slope.flatten()[-1]) for slope in slopes]
+            assert last[sample, output].tolist() == pytest.approx(exact, rel=1e-4, abs=1e-6)
+    several = placed_jacobian(q, 99, 3, 0.0, 4, False)
+    assert several.shape[2] == sum(min(4, tensor.numel()) for tensor in probe.weights.values())
+    torch.testing.assert_close(several, placed_jacobian(q, 99, 3, 0.0, 4, False))
+    assert len(fim_spectrum(probe, weights=4)) == several.shape[2]
+
+
+def test_vkdnws_deciles_are_those_of_its_entropy(probe: Probe) -> None:
+    found = [vkdnw(probe, decile=each) for each in range(1, 10)]
+    assert found == sorted(found)
+    share = np.array(found) / sum(found)
+    assert vkdnw(probe) == pytest.approx(float(-(share * np.log(share + 1e-10)).sum()), abs=1e-6)
+    with pytest.raises(InputError, match=r"position=2.0, weights=1 and decile=0 were given; expected a share"):
+        vkdnw(probe, position=2.0)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.io import savemat
 
+from trainless.core.checksums import FIRST, checksums, digest
 from trainless.core.errors import InputError
 from trainless.core.files import data_directory
 from trainless.core.task import PartName, Task
@@ -99,6 +102,10 @@ def test_cifar10_subset(data_dir: Path) -> None:
             "cifar10",
             "CIFAR-10 is not in .*: get it from www.cs.toronto.edu/~kriz/cifar.html .*cifar-10-batches-bin",
         ),
+        (
+            "imagenet",
+            r"ImageNet-1k is not in .*: get it from image-net.org .*put its folder train, .* in .*imagenet",
+        ),
         ("medmnist:../x", "expected a set's name such as medmnist:bloodmnist"),
     ],
 )
@@ -132,6 +139,52 @@ def test_any_other_medmnist_file_by_its_name(tmp_path: Path, monkeypatch: pytest
     assert task("chestmnist", label=3).target.kind == "binary"
 
 
+def test_nodulemnist3d_that_is_not_the_official_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINLESS_DATA", str(tmp_path))
+    file = tmp_path / "medmnist" / "nodulemnist3d.npz"
+    file.parent.mkdir()
+    random = np.random.default_rng(0)
+    volumes = {
+        f"{p}_images": random.integers(0, 255, (8, 28, 28, 28), dtype=np.uint8) for p in ("train", "val", "test")
+    }
+    np.savez(file, **volumes, **{f"{p}_labels": np.arange(8)[:, None] % 2 for p in ("train", "val", "test")})
+    made = task("nodulemnist3d")
+    assert (made.input_shape, made.target.names) == ((1, 28, 28, 28), ("benign", "malignant"))
+    found = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    assert made.notes == (f"nodulemnist3d.npz is not the official file: its MD5 checksum is {found}",)
+    monkeypatch.setattr("trainless.tasks.datasets.MD5", {"nodulemnist3d": (found,)})
+    assert task("nodulemnist3d").notes == ()
+
+
+def test_a_sample_of_imagenet_is_read_from_folders_by_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINLESS_DATA", str(tmp_path))
+    shades, random = {"n01440764": 60, "n01443537": 200}, np.random.default_rng(0)
+    for part, count in (("train", 6), ("val", 2)):
+        for name, shade in shades.items():
+            folder = tmp_path / "imagenet" / part / name
+            folder.mkdir(parents=True)
+            for place in range(count):
+                grey = random.integers(shade - 20, shade + 20, (5, 7 + place, 3)).astype(np.uint8)
+                image = grey.repeat(8, axis=0).repeat(8, axis=1)
+                image[:, :4] = 0  # what the crop leaves out
+                Image.fromarray(image).save(folder / f"{name}_{place}.JPEG", quality=95)
+    made = task("imagenet", per_class=5, size=28)
+    assert (made.input_shape, sizes(made)[2], made.target.names) == ((3, 28, 28), 4, tuple(shades))
+    assert made.notes == ("5 of each class", "2 of ImageNet's 1,000 classes")
+    x, y = made.test.x[:], made.test.y
+    for image, label in zip(x, y, strict=True):
+        assert np.median(image) == pytest.approx(shades[made.target.names[label]], abs=15)
+        assert image.min() > 20
+    (tmp_path / "imagenet" / "val").rename(tmp_path / "imagenet" / "other")
+    assert sum(sizes(task("imagenet", per_class=6, size=28))) == 12
+    with pytest.raises(InputError, match="per_class=0 and size=224 were given; expected at least 1"):
+        task("imagenet", per_class=0)
+    for path in (tmp_path / "imagenet" / "train" / "n01440764").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="imagenet/train/n01440764 has no images: unpack the archive"):
+        task("imagenet")
+
+
 def test_cinc2017_from_the_challenges_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINLESS_DATA", str(tmp_path))
     folder = tmp_path / "ecg2017" / "training2017"
@@ -144,6 +197,13 @@ def test_cinc2017_from_the_challenges_own_files(tmp_path: Path, monkeypatch: pyt
     made = task("cinc2017")
     assert (made.input_shape, sum(sizes(made))) == ((1, 2700), 24)
     assert sum(sizes(task("cinc2017-windows"))) == 24 * 4
+    assert "24 of the challenge's 8,528 records" in made.notes
+    assert checksums(tmp_path, FIRST)["ecg2017/training2017/REFERENCE.csv"] == digest(folder / "REFERENCE.csv")
+    held = (folder / "REFERENCE.csv").read_text()
+    (folder / "REFERENCE.csv").write_text(held.replace("A00001,A", "A00001,N"))
+    with pytest.raises(InputError, match=r"REFERENCE.csv has the SHA-256 checksum .* what was first read here"):
+        task("cinc2017")
+    (folder / "REFERENCE.csv").write_text(held)
     (folder / "A00003.mat").unlink()
     with pytest.raises(InputError, match=r"record A00003.mat is missing or cannot be read"):
         task("cinc2017")

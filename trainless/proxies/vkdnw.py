@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainless.core.errors import Unscorable
+from trainless.core.errors import InputError, Unscorable
 from trainless.probe.dependence import reach
 from trainless.probe.layers import EmbeddingLookup, Layer, Spread, Standardised, watched
 from trainless.probe.per_sample import ROOM, each_alone, vectorised
@@ -216,6 +216,37 @@ def _seen(layer: Layer) -> Tensor:
 
 
 @quantity
+def placed_jacobian(p: Probe, tensors: int, outputs: int, position: float, weights: int, drawn: bool) -> Tensor:
+    """The same as ``selected_jacobian`` of other entries: a loop over samples and outputs.
+
+    Of each tensor the entry at a share of its length, or so many entries that are ``drawn`` without replacement.
+    """
+    names = list(p.weights)[:tensors]
+    if not names:
+        raise Unscorable("the network has no weights" if not p.weights else f"tensors={tensors} leaves no weights")
+    places = {name: _places(p, name, position, weights, drawn) for name in names}
+    rows = []
+    for found, weights_of in each_alone(p, norms=True):
+        chosen = [weights_of[name] for name in names]
+        slopes = (gradient(found[0, k], chosen) for k in range(outputs))
+        rows.append(torch.stack([_at(names, each, places) for each in slopes]))
+    return torch.stack(rows)
+
+
+def _places(p: Probe, name: str, position: float, weights: int, drawn: bool) -> Tensor:
+    """Which entries of a flat tensor."""
+    size = p.weights[name].numel()
+    if drawn or weights > 1:
+        return torch.randperm(size, generator=p.generator(f"vkdnw {name}"))[:weights]
+    return torch.tensor([int(position * (size - 1))])
+
+
+def _at(names: list[str], tensors: list[Tensor], places: dict[str, Tensor]) -> Tensor:
+    found = zip(names, tensors, strict=True)
+    return torch.cat([tensor.flatten()[places[name].to(tensor.device)] for name, tensor in found])
+
+
+@quantity
 def fim_spectrum(
     p: Probe,
     factor: Factor = "published",
@@ -223,6 +254,9 @@ def fim_spectrum(
     keep: float | None = None,
     samples: int = 16,
     tensors: int = 128,
+    position: float = 0.0,
+    weights: int = 1,
+    drawn: bool = False,
 ) -> Tensor:
     """Ascending eigenvalues of the Fisher information of a few parameters, in double precision.
 
@@ -234,7 +268,12 @@ def fim_spectrum(
     if outputs.ndim != 2:
         raise Unscorable("the Fisher information of token sequences is not defined here")
     matrix = middle(outputs, p.target.kind == "regression", factor, smoothing, 1 - smoothing if keep is None else keep)
-    jacobian = selected_jacobian(q, tensors, matrix.shape[1]).double()
+    first = (position, weights, drawn) == (0.0, 1, False)
+    jacobian = (
+        selected_jacobian(q, tensors, matrix.shape[1])
+        if first
+        else placed_jacobian(q, tensors, matrix.shape[1], position, weights, drawn)
+    ).double()
     fisher = torch.einsum("nkp,nkl,nlq->pq", jacobian, matrix, jacobian) / len(q.x)
     if not bool(torch.isfinite(fisher).all()):
         raise Unscorable("the Fisher information is not finite")
@@ -302,6 +341,10 @@ def vkdnw(
     keep: float | None = None,
     samples: int = 16,
     tensors: int = 128,
+    position: float = 0.0,
+    weights: int = 1,
+    drawn: bool = False,
+    decile: int = 0,
 ) -> float:
     """Entropy of the Fisher information's deciles: how evenly the parameters matter.
 
@@ -315,6 +358,10 @@ def vkdnw(
             0.9501953125.
         samples: How many samples of the batch to use; the paper's 64 cost four times as much.
         tensors: How many parameter tensors at most give an entry, from the input on: the matrix's size.
+        position: Which entry of each tensor, as a share of its length; all but the first take a loop, which is slower.
+        weights: How many entries of each tensor, drawn where there are several.
+        drawn: Whether a single entry is drawn, too.
+        decile: Which decile alone, 1 to 9, in place of the entropy of all nine.
 
     Differences:
         The paper takes one parameter per layer and none of the norms; its program takes norms and biases too, smooths
@@ -327,6 +374,13 @@ def vkdnw(
     Fails:
         The network has no weights, or its outputs are sequences of tokens.
     """
-    values = deciles(fim_spectrum(p, factor, smoothing, keep, samples, tensors))
+    if not 0 <= position <= 1 or weights < 1 or decile not in range(10):
+        raise InputError(
+            f"vkdnw: position={position}, weights={weights} and decile={decile} were given; expected a share from 0 to"
+            " 1, a whole number from 1, and 0 to 9"
+        )
+    values = deciles(fim_spectrum(p, factor, smoothing, keep, samples, tensors, position, weights, drawn))
+    if decile:
+        return float(values[decile - 1])
     share = values / (values.sum() + 1e-10)
     return float(-(share * (share + 1e-10).log()).sum()) + 0.0

@@ -46,6 +46,7 @@ for _name, _where, _text in (
     ("cinc2017", "datasets:cinc2017", "CinC 2017 single-lead ECG, answers by recording, 4 classes; data directory"),
     ("cinc2017-windows", "datasets:cinc2017_windows", "the same, each window of 1,000 samples a case; data directory"),
     ("cifar10", "datasets:cifar10", "CIFAR-10 photographs, 32×32, 10 classes; data directory"),
+    ("imagenet", "datasets:imagenet", "a sample of ImageNet-1k's photographs, 224×224, 1,000 classes; data directory"),
 ):
     registry.add(_name, f"trainless.tasks.{_where}")
     descriptions[_name] = _text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainless.core.checksums import unofficial, verify
 from trainless.core.errors import InputError
 from trainless.core.files import data_directory
 from trainless.core.task import PartName, Task
@@ -72,6 +73,10 @@ def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0]
 
 
+# Of the files that the papers use, as medmnist.com's own package lists them: Zenodo's records 5208230 and 10519652.
+MD5 = {"nodulemnist3d": ("902d495e3d91ad1a7bcac1a6b58a8fa2", "8755a7e9e05a4d9ce80a24c3e7a256f3")}
+
+
 def medmnist(name: str, *, label: str | int = "") -> Task:
     """A MedMNIST set (Yang et al. 2023, CC BY 4.0) with its own split.
 
@@ -91,10 +96,13 @@ def medmnist(name: str, *, label: str | int = "") -> Task:
     channels = "last" if given["train"].x.ndim == (5 if solid else 4) else "none"
     reading = Reading(dims=3 if solid else 2, channels=channels, label=label)
     notes = [f"read from {path.name}, a rebuilt copy of the set"] if path.stem != name else []
+    if path.stem in MD5 and (doubt := unofficial(path, MD5[path.stem])):
+        notes.append(doubt)
     return assemble(name, given, reading, class_names(name, given), notes)
 
 
 RHYTHMS = ("N", "A", "O", "~")  # normal, atrial fibrillation, other, too noisy
+RECORDS = 8528  # of training2017.zip
 
 
 def cinc2017(*, window: int = 0, size: int | str = "", seed: int = 0) -> Task:
@@ -105,7 +113,8 @@ def cinc2017(*, window: int = 0, size: int | str = "", seed: int = 0) -> Task:
     """
     recordings = _recordings(data_directory() / "ecg2017")
     reading = Reading(kind="multiclass", seed=seed, window=window, size=size)
-    return from_recordings("cinc2017", {"train": recordings}, reading, names=RHYTHMS)
+    made = from_recordings("cinc2017", {"train": recordings}, reading, names=RHYTHMS)
+    return replace(made, notes=(*made.notes, *_partial(recordings)))
 
 
 def cinc2017_windows(*, length: int = 1000, stride: int = 500, seed: int = 0) -> Task:
@@ -125,7 +134,14 @@ def cinc2017_windows(*, length: int = 1000, stride: int = 500, seed: int = 0) ->
     given = {name: _windows(recordings, part, length, stride) for name, part in zip(names, parts, strict=True)}
     short = len(recordings.y) - len(long)
     notes = [f"{short} records shorter than {length} samples are left out"] if short else []
+    notes += _partial(recordings)
     return assemble("cinc2017-windows", given, Reading(dims=1, kind="multiclass"), RHYTHMS, notes)
+
+
+def _partial(recordings: Recordings) -> list[str]:
+    """A note where these are not all of the challenge's public records."""
+    count = len(recordings.y)
+    return [] if count == RECORDS else [f"{count:,} of the challenge's {RECORDS:,} records"]
 
 
 def _windows(recordings: Recordings, chosen: Array, length: int, stride: int) -> Samples:
@@ -164,6 +180,7 @@ def _official(folder: Path) -> Recordings:
     table = next((path for path in sorted(folder.glob("REFERENCE*.csv"), reverse=True)), None)
     if table is None:
         raise InputError(f"{folder.name} has no REFERENCE.csv: unpack training2017.zip again")
+    verify(table, data_directory())
     rows = pd.read_csv(table, header=None, names=["record", "label"], dtype=str)
     signals = []
     for record in rows["record"]:
@@ -182,3 +199,42 @@ def _codes(labels: Array) -> Array:
     if len(wrong):
         raise InputError(f"the CinC 2017 labels have {str(wrong[0])!r}; expected {', '.join(RHYTHMS)}")
     return np.array([RHYTHMS.index(label) for label in labels.tolist()])
+
+
+def imagenet(*, per_class: int = 1, size: int = 224, seed: int = 0) -> Task:
+    """A sample of ImageNet-1k (Russakovsky et al. 2015): images of each class, cut to squares.
+
+    Reads the official images by class, ``imagenet/train/n01440764/*.JPEG``, and the validation images sorted into such
+    folders below ``imagenet/val``; where there are none, a test part is cut off. The classes are the folders. Proxies
+    need no more than batches of it: ``per_class`` images of each class are read, drawn by the seed.
+    """
+    from trainless.tasks.images import is_image, square
+
+    if per_class < 1 or size < 1:
+        raise InputError(f"per_class={per_class} and size={size} were given; expected at least 1")
+    folder = data_directory() / "imagenet"
+    classes = sorted(path.name for path in (folder / "train").glob("*") if path.is_dir())
+    if len(classes) < 2:
+        asked = "its folder train, with one folder of images for each class,"
+        raise _missing("ImageNet-1k", "image-net.org (ILSVRC2012, for whoever has registered there)", asked, folder)
+    given: dict[PartName, Samples] = {}
+    parts: tuple[tuple[PartName, str], ...] = (("train", "train"), ("test", "val"))
+    for part, name in parts:
+        if not (folder / name).is_dir():
+            continue
+        x, y = [], []
+        for label, each in enumerate(classes):
+            images = sorted(path for path in (folder / name / each).glob("*") if is_image(path))
+            order = np.random.default_rng([seed, label]).permutation(len(images))[:per_class]
+            if not len(order):
+                raise InputError(f"imagenet/{name}/{each} has no images: unpack the archive of this class again")
+            x += [square(images[at], size) for at in order]
+            y += [label] * len(order)
+        given[part] = Samples(np.stack(x), np.array(y))
+    notes = [f"{per_class} of each class"]
+    if len(classes) != IMAGENET_CLASSES:
+        notes.append(f"{len(classes)} of ImageNet's {IMAGENET_CLASSES:,} classes")
+    return assemble("imagenet", given, Reading(dims=2, seed=seed, channels="last"), tuple(classes), notes)
+
+
+IMAGENET_CLASSES = 1000

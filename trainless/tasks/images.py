@@ -67,6 +67,20 @@ def _open(path: Path) -> Iterator[Image.Image]:
         raise InputError(f"image {path.parent.name}/{path.name} cannot be read: remove it or save it again") from error
 
 
+def square(path: Path, size: int) -> Array:
+    """The middle of an image, ``(size, size, 3)``: its shorter side becomes ``size · 8/7``, as networks are judged."""
+    with _open(path) as image:
+        return np.asarray(_middle(image.convert("RGB"), size))
+
+
+def _middle(image: Image.Image, size: int) -> Image.Image:
+    shorter = round(size * 8 / 7)
+    scale = shorter / min(image.size)
+    wide, high = (max(size, round(side * scale)) for side in image.size)
+    left, top = (wide - size) // 2, (high - size) // 2
+    return image.resize((wide, high), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
+
+
 def _size(image: Image.Image) -> tuple[int, int]:
     """Height and width as the image is meant to be looked at."""
     turned = image.getexif().get(ORIENTATION) in TURNED

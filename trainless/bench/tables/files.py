@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import functools
 import gzip
-import hashlib
 import io
 import itertools
 import zlib
@@ -16,12 +15,12 @@ from typing import Literal, TextIO, cast
 
 import numpy as np
 
+from trainless.core.checksums import FIRST, SUMS, record, verify
 from trainless.core.errors import InputError
 from trainless.core.files import data_directory, write_atomic
 from trainless.core.opening import without_links
 from trainless.core.types import Floats
 
-SUMS = "SHA256SUMS"
 _ROWS = 1000
 
 
@@ -45,34 +44,6 @@ class DataFile:
             )
         verify(file, folder)
         return file
-
-
-def verify(file: Path, folder: Path) -> None:
-    """Raise InputError where a file differs from its line in the folder's ``SHA256SUMS``; no line, no check."""
-    expected = checksums(folder).get(file.relative_to(folder).as_posix())
-    if expected is None:
-        return
-    found = digest(file)
-    if found != expected:
-        raise InputError(
-            f"{file} has the SHA-256 checksum {found[:12]}…, but {SUMS} expects {expected[:12]}…: the file is damaged"
-            f" or another version; fetch it again, or correct its line in {folder / SUMS} if it was changed on purpose"
-        )
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """Relative path to checksum, from the folder's ``SHA256SUMS``; empty where it has none."""
-    sums = folder / SUMS
-    if not sums.is_file():
-        return {}
-    lines = (line.split(maxsplit=1) for line in sums.read_text().splitlines() if line.strip())
-    return {path.strip().lstrip("*").removeprefix("./"): value for value, path in lines}
-
-
-def digest(file: Path) -> str:
-    """The SHA-256 checksum of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,15 +128,10 @@ def write_columns(file: Path, header: Sequence[str], rows: Sequence[Sequence[obj
     content = text.getvalue().encode()
     write_atomic(without_links(file), gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
     for folder in file.parents[:2]:
-        _record(file, folder)
+        for sums in (SUMS, FIRST):
+            if (folder / sums).is_file():
+                record(file, folder, sums)
     return file
-
-
-def _record(file: Path, folder: Path) -> None:
-    if not (folder / SUMS).is_file():
-        return
-    known = checksums(folder) | {file.relative_to(folder).as_posix(): digest(file)}
-    write_atomic(without_links(folder / SUMS), "".join(f"{value}  ./{path}\n" for path, value in sorted(known.items())))
 
 
 @functools.lru_cache(maxsize=4)
