@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from tests.bench.made import ACCURACY, ARCHS, CONTESTS, ToyLibrary, leaderboard, library
-from trainless.bench.leaderboard import Contest, Standing, measured, read, slug, with_entries, write
+from trainless.bench.leaderboard import Contest, Entry, Standing, measured, prices, read, slug, with_entries, write
 from trainless.bench.score_library import ScoreColumn, ScoreLibrary
 from trainless.bench.sheet import Share
 from trainless.core.errors import InputError
@@ -40,6 +40,16 @@ def test_correlations_coverage_and_costs_are_those_of_the_scores(tmp_path: Path)
     order = stats.spearmanr(places[np.isfinite(places)], accuracy[np.isfinite(places)])[0]
     assert order == pytest.approx(snip.out["spearman"].value, abs=0.01)  # all networks are drawn, places have 3 digits
     assert other.contest == CONTESTS[1]
+
+
+def test_a_ranking_costs_what_its_proxies_cost() -> None:
+    """All rankings alike by the sum, though some of their proxies share passes."""
+    entries = tuple(Entry(name, "ranking", 1, Share(1, 1), {}, {}) for name in ("te-nas", "teg-nas"))
+    standing = Standing(CONTESTS[0], 1, entries, (), ())
+    known = {"ntk_condition": 1.0, "linear_regions": 0.25}
+    found = prices(known, [standing])
+    assert found["te-nas"] == 1.25
+    assert math.isnan(found["teg-nas"])  # the price of one of its proxies is not known
 
 
 def test_a_contest_that_is_not_here_is_said(tmp_path: Path) -> None:

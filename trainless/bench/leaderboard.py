@@ -164,10 +164,10 @@ def measured(
             lines.append(f"{contest.title}: {missing}.")
     for table in dict.fromkeys(each.contest.table for each in standings):
         lines += [f"{table}: {line}." for line in library.describe(table)]
-    return Leaderboard(draws, _prices(costs, standings), tuple(lines), tuple(standings))
+    return Leaderboard(draws, prices(costs, standings), tuple(lines), tuple(standings))
 
 
-def _prices(costs: Mapping[str, float], standings: Sequence[Standing]) -> dict[str, float]:
+def prices(costs: Mapping[str, float], standings: Sequence[Standing]) -> dict[str, float]:
     """The price of everything that has an entry; counting shapes costs no pass at all."""
     known = {**costs, **dict.fromkeys(COUNTS, 0.0)}
     found: dict[str, float] = {}
