@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from trainless.bench.papers import compare, definitions
-from trainless.bench.papers.clinical import Clinical, ClinicalRank, Setting
+from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, Setting
 from trainless.bench.papers.sources import Where
 from trainless.bench.score_library import Missing, ScoreLibrary
+from trainless.runs.score_file import ScoreFile
 
 MEMBERS = {
     "size": 10,
@@ -40,6 +42,23 @@ def test_members_of_a_study_are_read(library: ScoreLibrary) -> None:
     assert (found["accuracy_of_30%"].value, found["accuracy_of_100%"].value) == (1.0, 0.8)
     assert Clinical("breastmnist", "rl", joined="vote").answer(library, Where()).out["ensemble"].value == 0.90
     assert ClinicalRank("breastmnist", "teacup").answer(library, Where()).out["spearman"].low == -0.08
+
+
+def test_a_metric_is_correlated_with_what_its_networks_reach(library: ScoreLibrary) -> None:
+    reached = [0.5, 0.9, 0.7, 0.8]
+    report = {**REPORT, "rankings": {**REPORT["rankings"], "truth": {"auc": reached}}}
+    folder = library.folder / "clinical"
+    (folder / "breastmnist.json").write_text(json.dumps(report))
+    values = np.array([4.0, 1.0, 2.0, 3.0])[:, None, None]  # lower is better
+    (folder / "scores" / "breastmnist").mkdir(parents=True)
+    settings = {"proxies": {"length": {"higher_is_better": False}}}
+    file = ScoreFile(("a", "b", "c", "d"), ("length",), (0,), values, np.zeros((4, 1, 1), np.uint16), settings=settings)
+    file.write(folder / "scores" / "breastmnist" / "scores_published.npz")
+    found = ClinicalMetric("breastmnist", "length").answer(library, Where(draws=0))
+    assert found.out["spearman"].value == pytest.approx(1 - 6 * 2 / 60)  # ranks 1 4 3 2 against 1 4 2 3
+    assert found.networks == 4
+    with pytest.raises(Missing, match="zico is not among the scores of all random networks of breastmnist"):
+        ClinicalMetric("breastmnist", "zico").answer(library, Where())
 
 
 def test_what_is_not_there_says_what_to_bring(library: ScoreLibrary) -> None:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from trainless.bench.papers.sources import Answer, Where
 from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.bench.sheet import Interval
+from trainless.bench.statistics import evaluate
 from trainless.core.files import read_json
 from trainless.core.opening import is_there, without_links
+from trainless.runs.score_file import read_scores
 
 BRING = {
     "nodulemnist3d": (
@@ -79,6 +83,26 @@ class ClinicalRank:
         value = found["of"][self.ranking][self.metric]
         estimate = Interval(value["value"], value["low"], value["high"])
         return Answer.whole({"spearman": estimate}, found["networks"], 1)
+
+
+@dataclass(frozen=True)
+class ClinicalMetric:
+    """Spearman's ρ of one of TEACUP's metrics, turned so that higher is better, with what random networks reach."""
+
+    task: str
+    proxy: str
+    metric: Literal["auc", "accuracy", "f1_macro"] = "auc"
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        reached = np.array(study(library, self.task)["rankings"]["truth"][self.metric], np.float64)
+        path = library.folder / "clinical" / "scores" / self.task / "scores_published.npz"
+        if not is_there(path):
+            raise Missing(f"no scores of the random networks of {self.task} are stored")
+        file = read_scores(without_links(path))  # in the order of the study's networks
+        if self.proxy not in file.proxies or len(file.archs) != len(reached):
+            raise Missing(f"{self.proxy} is not among the scores of all random networks of {self.task}")
+        up = file.higher_is_better(self.proxy)
+        return Answer.of(evaluate(file.column(self.proxy), reached, higher_is_better=up, draws=where.draws))
 
 
 @dataclass(frozen=True)

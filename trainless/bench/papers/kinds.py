@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trainless.bench.papers.clinical import Clinical, ClinicalRank, Setting
+from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, Setting
 from trainless.bench.papers.pictures import Replaced, Selected, Toy
 from trainless.bench.papers.sources import (
     Absent,
@@ -49,6 +49,6 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "theory": Theory,
         "predictor": Predictor,
     },
-    **{"clinical": Clinical, "clinical-rank": ClinicalRank, "setting": Setting},
+    **{"clinical": Clinical, "clinical-rank": ClinicalRank, "clinical-metric": ClinicalMetric, "setting": Setting},
     **{"toy": Toy, "selected": Selected, "replaced": Replaced},
 }
