@@ -181,6 +181,9 @@ def test_twins_share_a_key_unless_the_canonical_one_breaks_a_limit() -> None:
     assert canonical_key(SPACE, lambda other: other == arch)(arch) == arch
     region = tuple(frozenset({0, 1}) for _ in arch)
     assert canonical_key(SPACE, None)(region) == region
+    for wrong in ((0, 0, 0, -1, 0, 0), (0, 0, 0, 5, 0, 0), (0,) * 5, (0, 0, 0, 1.5, 0, 0), (0, 0, 0, "1", 0, 0)):
+        with pytest.raises(InputError, match="was proposed, which nb201 has no options for"):
+            canonical_key(SPACE, None)(wrong)
 
 
 def test_whatever_goes_wrong_has_a_reason() -> None:

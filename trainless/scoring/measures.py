@@ -25,6 +25,7 @@ from trainless.scoring.batches import BatchSource
 from trainless.scoring.evaluate import evaluate
 from trainless.scoring.request import Init, PortableProxies
 from trainless.scoring.subjects import ArchSubject
+from trainless.spaces.moves import has_options
 from trainless.spaces.protocol import Space, key
 from trainless.store import Key, Result, Store, store_at, turns
 
@@ -256,6 +257,11 @@ def canonical_key(space: Space, feasible: Callable[[Arch], bool] | None) -> Call
         if is_region(candidate):
             return candidate
         arch = Proposal(candidate).arch
+        if not has_options(space, arch):
+            raise InputError(
+                f"{arch} was proposed, which {space.name} has no options for: the run's folder is damaged, or the"
+                " searcher is mistaken; give another --out or --searcher"
+            )
         canonical = space.canonical(arch)
         if canonical == arch or (space.valid(canonical) and (feasible is None or feasible(canonical))):
             return canonical

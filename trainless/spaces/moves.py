@@ -93,7 +93,9 @@ class Cuttable(Choices, Protocol):
 def has_options(space: Choices, arch: Arch) -> bool:
     """Whether there is an option for every decision, and it exists."""
     decisions = space.decisions
-    return len(arch) == len(decisions) and all(0 <= option < len(d) for option, d in zip(arch, decisions, strict=True))
+    return len(arch) == len(decisions) and all(
+        option in range(len(decision)) for option, decision in zip(arch, decisions, strict=True)
+    )
 
 
 def allowed(space: Choices, arch: Arch, feasible: Feasible | None = None) -> bool:
