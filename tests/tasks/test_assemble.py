@@ -238,7 +238,9 @@ def test_bad_options_get_one_clear_line(options: dict[str, object], message: str
 
 
 def test_unknown_names_say_what_is_near() -> None:
-    with pytest.raises(UnknownName, match="no task is called 'digit'; did you mean 'digits'"):
+    with pytest.raises(
+        UnknownName, match="there is no file or folder digit, and no task is called 'digit'; did you mean 'digits'"
+    ):
         task("digit")
     with pytest.raises(InputError, match="digits has no option 'group'; it has: classes, seed, size"):
         task("digits", group="a")

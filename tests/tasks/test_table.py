@@ -51,7 +51,7 @@ def test_csv_groups_named_or_found(tmp_path: Path) -> None:
             HEADER + ",label",
             ["1,2,3,4,5,6,7,,N", *rows()],
             {},
-            "a.csv: 1 values are NaN or infinite, first in sample 0",
+            "a.csv has 1 cells without a value, first row 1, column 't7'",
         ),
         (HEADER + ",label", [*rows(), "1,2,3,4,5,6,7,8,"], {}, "a.csv has 1 rows without a label, first row 61"),
         (HEADER + ",label,patient", [*rows(",{}"), "1,2,3,4,5,6,7,8,N,"], {}, "a.csv has 1 rows without a group"),

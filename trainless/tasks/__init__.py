@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainless.core.errors import InputError
+from trainless.core.errors import InputError, UnknownName
 from trainless.core.registry import Registry
 from trainless.tasks.settings import Reading
 
@@ -169,7 +169,11 @@ def _not_there(path: Path, source: str | os.PathLike[str], options: dict[str, An
     if bare and "mnist" in path.name and (data_directory() / "medmnist" / f"{path.name}.npz").is_file():
         return _loaded(partial(_medmnist, path.name), path.name, (), options)
     if bare:
-        return registry[str(source)]()
+        try:
+            opened = registry[str(source)]
+        except UnknownName as error:
+            raise UnknownName(f"there is no file or folder {source}, and {error}") from error
+        return opened()
     raise InputError(f"there is no file or folder {path}: check the path, or give a name (trainless list tasks)")
 
 

@@ -167,7 +167,7 @@ def _resized(x: Array, source: InputFormat, shape: tuple[int, ...]) -> Array:
 
 def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     """The training table's columns by their names; all others, such as the label, are left out."""
-    from trainless.tasks.table import numbers, read_table
+    from trainless.tasks.table import numbers, read_table, require_full
 
     table = read_table(path)
     table.columns = table.columns.astype(str)
@@ -181,6 +181,7 @@ def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
     values = numbers(table[list(source.columns)], path)
     if source.time_column:
         return _long(table, path, source, shape)
+    require_full(table[list(source.columns)], path)
     if len(shape) > 1:
         values = _fitted(values[:, None], source, shape)[:, 0]
     x = _placed(values, source, shape, path)

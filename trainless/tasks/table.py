@@ -50,6 +50,7 @@ def from_table(path: Path, reading: Reading) -> Task:
     who = column(table.drop(columns=label), reading.group, GROUPS, "group", path)
     signals = table.drop(columns=[label, who] if who else label)
     values = numbers(signals, path)
+    require_full(signals, path)
     notes = [f"column {who!r} was read as the group: it is never split"] if who and not reading.group else []
     groups = complete(table[who], "group", path) if who else None
     samples = Samples(values, complete(table[label], "label", path), groups)
@@ -171,9 +172,23 @@ def numbers(table: pd.DataFrame, path: Path) -> Array:
     """The values of columns that are all numbers."""
     words = [name for name, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
     if words:
-        raise InputError(f"{path.name} has columns that are not numbers: {shown(words)}; remove them or correct them")
+        raise InputError(
+            f"{path.name} has columns that are not numbers: {shown(words)}; write them as numbers, such as"
+            " 0 and 1, remove them, or name the label and the group (--label, --group)"
+        )
     with np.errstate(over="ignore"):  # infinite values are refused later
         return table.to_numpy(np.float32)
+
+
+def require_full(table: pd.DataFrame, path: Path) -> None:
+    """Refuse a table with empty cells."""
+    gaps = table.isna().to_numpy()
+    if gaps.any():
+        row, place = np.argwhere(gaps)[0]
+        raise InputError(
+            f"{path.name} has {int(gaps.sum())} cells without a value, first row {row + 1}, column"
+            f" {str(table.columns[place])!r}: fill them in, or remove these rows or columns"
+        )
 
 
 def column(table: pd.DataFrame, given: str, usual: Sequence[str], what: str, path: Path) -> str:

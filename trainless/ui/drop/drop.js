@@ -79,7 +79,8 @@ async function begin() {
   at("title").textContent = about.task;
   const many = about.members === 1 ? "One network says" : `${about.members} networks together say`;
   at("about").textContent = about.classes.length ? `${many} which it is: ${about.classes.slice(0, 12).join(", ")}` : `${many} its value`;
-  at("expected").textContent = `or choose one, such as ${about.example} (inputs of ${about.input_shape.join(" × ")}, up to ${Math.round(about.limit / 1e6)} MB)`;
+  const such = about.example.endsWith("/") ? "" : `, such as ${about.example}`; // a folder cannot be dropped
+  at("expected").textContent = `or choose one${such} (inputs of ${about.input_shape.join(" × ")}, up to ${Math.round(about.limit / 1e6)} MB)`;
 }
 
 const place = at("place");
