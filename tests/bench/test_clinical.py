@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainless.bench.papers import compare, definitions
-from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, Setting
+from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, SettingSource
 from trainless.bench.papers.sources import Where
 from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.runs.score_file import ScoreFile
@@ -74,7 +74,7 @@ def test_what_is_not_there_says_what_to_bring(library: ScoreLibrary) -> None:
 
 
 def test_recipes_have_the_papers_settings() -> None:
-    found = Setting("teacup-breastmnist").answer(ScoreLibrary(Path()), Where()).out
+    found = SettingSource("teacup-breastmnist").answer(ScoreLibrary(Path()), Where()).out
     assert {name: each.value for name, each in found.items()} == {
         **{"lr": 0.001, "momentum": 0.99, "weight_decay": 0.001, "epochs": 200},
         "early_stop": 0,

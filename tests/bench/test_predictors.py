@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainless.bench.papers.predictors import EDGES, Gates, Kind, predict
+from trainless.bench.papers.predictors import EDGES, GatesPredictor, Kind, predict
 from trainless.spaces.nb201 import NasBench201
 
 WORTH = np.array([0.0, 1.0, 3.0, 4.0, 2.0])  # none, skip, 1×1, 3×3, pooling
@@ -35,7 +35,7 @@ def test_edges_are_those_of_the_notation() -> None:
 
 def test_gates_sees_a_cell_as_a_graph() -> None:
     torch.manual_seed(0)
-    model = Gates(1)
+    model = GatesPredictor(1)
     cells = torch.tensor([[1, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]])
     one, other = model(cells).tolist()
     assert one != other

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import SHARED
 from trainless.bench.papers import COLUMNS, definitions, stored
-from trainless.bench.papers.states import Item, State, Tally, agrees, items, states, tally
+from trainless.bench.papers.states import Agreement, Item, State, agrees, items, states, tally
 from trainless.bench.score_library import results_directory
 from trainless.bench.sheet import Sheet
 
@@ -139,7 +139,7 @@ def test_curves_have_no_figures_and_what_is_quoted_is_no_figure_of_the_paper() -
     assert tally(curves, Sheet("t", COLUMNS, rows)).word == "no figures printed"
     searches = definitions()["teg-nas:table2"]
     quoted = Sheet("t", COLUMNS, (("RSPS", "cifar10", "test", "mean", 87.66, *(None,) * 8, "no data here: quoted"),))
-    assert tally(searches, quoted) == Tally()
+    assert tally(searches, quoted) == Agreement()
 
 
 def test_the_stored_results_are_of_the_definitions_as_they_are() -> None:

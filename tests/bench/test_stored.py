@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Answer
 from tests.cli.conftest import trainless as trainless
 from trainless.bench.papers import COLUMNS, definitions, stored
-from trainless.bench.papers.stored import Checked, check, read, some, write
+from trainless.bench.papers.stored import TableCheck, check, read, some, write
 from trainless.bench.score_library import ScoreLibrary
 from trainless.bench.sheet import Sheet
 from trainless.core.errors import InputError
@@ -48,7 +48,7 @@ def test_what_is_stored_wrongly_is_found(data_dir: Path) -> None:
     library, known = ScoreLibrary(RESULTS), read(RESULTS / stored.FILE)
     definition = definitions()["gradsign:tableA.2"]
     sheet = known[definition.name]
-    assert check(definition, library, known) == Checked(definition.name, len(sheet.rows), ())
+    assert check(definition, library, known) == TableCheck(definition.name, len(sheet.rows), ())
     ours = sheet.rows[0][COLUMNS.index("ours")]
     assert isinstance(ours, float)
     wrong = changed(sheet, 0, "ours", ours + 0.001)

@@ -16,6 +16,7 @@ from trainless.core.errors import Unscorable
 from trainless.core.target import Target
 from trainless.probe import Probe
 from trainless.probe.norms import Norm, normalised
+from trainless.probe.per_sample import each_alone
 from trainless.probe.record import prepared, trace
 from trainless.probe.running import run
 from trainless.proxies import registry
@@ -212,3 +213,14 @@ def test_a_sample_alone_whose_gradient_lies_channels_last(norm: Callable[[int], 
             ends.append(float(net.train()(x)[0, 1].detach()))
             weight[place] -= sign * step
         assert float(found[place]) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
+
+
+def test_a_scale_of_ones_has_its_gradient_when_samples_are_run_one_by_one() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(18, 2))
+    x = torch.randn(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    p = Probe.of(net, (x, torch.tensor([0, 1, 0])), Target("binary", 2)).at(norm="isolated")
+    for (outputs, weights), sample in zip(each_alone(p), x.split(1), strict=True):
+        (found,) = torch.autograd.grad(outputs.sum(), [weights["1.weight"]])
+        net.train().zero_grad()
+        net(sample).sum().backward()  # a batch of one is normalised alone
+        torch.testing.assert_close(found, net[1].weight.grad)

@@ -19,7 +19,7 @@ from trainless.bench.statistics import MEANINGS
 from trainless.core.errors import InputError
 from trainless.core.files import number, read_json, unnumber, write_atomic
 from trainless.core.opening import is_there
-from trainless.core.types import Floats, Mask
+from trainless.core.types import Floats, Json, Mask
 from trainless.rankings import registry as rankings
 
 FILE = "leaderboard.json"
@@ -31,7 +31,6 @@ COST = (
     " plain forward and backward pass of the same network on the same batch), on a median network of NAS-Bench-201 at"
     " batch 64. Of a ranking it is the sum over its proxies, which is the most: what they share is computed once."
 )
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

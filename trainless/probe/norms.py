@@ -265,7 +265,8 @@ class NormRules(TorchFunctionMode):
             return batch_norm(x, weight, bias, eps)
         standard = self._standardised(mode, x, eps)
         aligned = self.samples is None or len(x) == self.samples  # else what comes of the scale is read off the graph
-        if weight is None or (aligned and self._is_trivial(weight, bias)):
+        read = observe is not None or not torch.is_grad_enabled()  # nobody differentiates by what is left out
+        if weight is None or (aligned and read and self._is_trivial(weight, bias)):
             result = standard
         else:
             shape = (1, -1, *[1] * (x.ndim - 2))

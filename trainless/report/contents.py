@@ -20,6 +20,7 @@ from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import history_of, member_folder, read_document, task_from_json
 from trainless.learn.predictor import ENSEMBLE
 from trainless.report.page import Content
+from trainless.report.words import Facts
 from trainless.runs.folder import PREDICTIONS, RESULT, SEARCHES, SHOWN, SUMMARY
 from trainless.runs.reader import RunReader, catch_up, space_of
 from trainless.runs.reader_design import DesignReader
@@ -27,7 +28,6 @@ from trainless.runs.reader_search import SearchReader
 from trainless.spaces.protocol import Space
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Json = Mapping[str, Any]
 Need = Literal["design", "search", "tested", "untested", "classes", "values", "samples"]
 BEST = 20  # of a leaderboard
 
@@ -70,15 +70,15 @@ class Contents:
     temperature and thresholds. What there is not is empty, and the task is without its data.
     """
 
-    settings: Json
+    settings: Facts
     decisions: Mapping[str, tuple[str, ...]]
     space: Space | None
     searches: tuple[SearchRecord, ...]
-    summary: Json = field(default_factory=dict)
+    summary: Facts = field(default_factory=dict)
     predictions: Arrays = field(default_factory=dict)
     histories: Mapping[str, tuple[Epoch, ...]] = field(default_factory=dict)
     shown: Arrays = field(default_factory=dict)
-    ensemble: Json = field(default_factory=dict)
+    ensemble: Facts = field(default_factory=dict)
     task: Task | None = None
 
     @property
@@ -90,15 +90,15 @@ class Contents:
         return frozenset([*found, "samples"] if self.shown else found)
 
     @property
-    def test(self) -> Json | None:
+    def test(self) -> Facts | None:
         """The verdict on the test part."""
-        found: Json | None = self.summary.get("test")
+        found: Facts | None = self.summary.get("test")
         return found
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; none for values."""
-        task: Json = self.summary.get("task", {})
+        task: Facts = self.summary.get("task", {})
         if not task or task["kind"] == "regression":
             return ()
         return tuple(task["classes"]) or tuple(str(number) for number in range(task["outputs"]))
@@ -199,7 +199,7 @@ def _of_search(path: Path, reader: SearchReader, chosen: Space | None) -> Conten
     return Contents(reader.settings, _decisions(reader), space, (_record(reader, result),))
 
 
-def _record(reader: SearchReader, result: Json) -> SearchRecord:
+def _record(reader: SearchReader, result: Facts) -> SearchRecord:
     settings = reader.settings
     told = [
         (step.number, proposal.candidate, outcome.values)

@@ -14,12 +14,13 @@ from trainless.learn.drift import LEVEL
 from trainless.learn.ensemble import average
 from trainless.learn.predictor import doubt
 from trainless.report.chart import bar, bounds, chart, clipped, dot, frame, legend, line, words
-from trainless.report.contents import Arrays, Contents, Json, report_part
+from trainless.report.contents import Arrays, Contents, report_part
 from trainless.report.explained import why
 from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, table, tag
 from trainless.report.result import UNIT, estimate, whole
 from trainless.report.summary import deferral_in_words, width_in_words
 from trainless.report.training import CASES, picture
+from trainless.report.words import Facts
 
 BINS = 10
 SHARES = np.arange(1, 21) / 20
@@ -85,7 +86,7 @@ def intervals(contents: Contents) -> Content:
     return tag("p", f"{text} They are {width_in_words(own)}.")
 
 
-def _found(own: Json) -> str:
+def _found(own: Facts) -> str:
     value, low, high = (percent(own["coverage"][end]) for end in ("value", "low", "high"))
     return f"{value} (95 % interval {low} to {high})"
 
@@ -97,7 +98,7 @@ def drift(contents: Contents) -> Content:
     return tag("p", f"Do the test cases look like the training data? {text[:1].upper()}{text[1:]}." if text else "")
 
 
-def _area_words(test: Json) -> str:
+def _area_words(test: Facts) -> str:
     own = test["confidence_curve"]["area"]
     text = (
         "The vote of the members, on the cases on which they agree most, then on more and more of them. The mean over"
@@ -110,7 +111,7 @@ def _area_words(test: Json) -> str:
     return f"{text}, that of {size} networks of one architecture {rounded(other)}: {verdict} on these cases."
 
 
-def _calibration_words(test: Json) -> str:
+def _calibration_words(test: Facts) -> str:
     after, before = test["calibration_error"], test["calibration_error_raw"]
     return (
         "Where it states a probability, how often it is right: on the dashed line both are the same. Calibration error"
@@ -119,7 +120,7 @@ def _calibration_words(test: Json) -> str:
     )
 
 
-def _sets_words(own: Json) -> str:
+def _sets_words(own: Facts) -> str:
     each = " for every class by itself" if own["by_class"] else ""
     return (
         "A set names every answer that cannot be ruled out. Promised: the truth is in it in"
@@ -174,7 +175,7 @@ def in_doubt(predictions: Arrays, most: int) -> npt.NDArray[np.intp]:
     return np.lexsort(columns)[:most]
 
 
-def confidence_figure(own: Json, single: Json | None) -> Markup:
+def confidence_figure(own: Facts, single: Facts | None) -> Markup:
     """Accuracy of the vote on the surest 5 %, …, 100 % (TEACUP, fig. 6B)."""
     curves = [("c0", "different architectures", own)] + ([("c1", "one architecture", single)] if single else [])
     held = [value for _, _, curve in curves for value in curve["accuracy"]]

@@ -29,10 +29,10 @@ from trainless.report.chart import (
     whisker,
     words,
 )
-from trainless.report.contents import Contents, Json, report_part
+from trainless.report.contents import Contents, report_part
 from trainless.report.page import Content, Markup, drawn, joined, percent, rounded, table, tag, text_width
 from trainless.report.search import in_words
-from trainless.report.words import class_rows, positive_in_words, yardstick_rows
+from trainless.report.words import Facts, class_rows, positive_in_words, yardstick_rows
 
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
@@ -136,11 +136,11 @@ def simpler(contents: Contents) -> Content:
     return drawn("Against what is simpler", drawing, f"{text[:1].upper()}{text[1:]}")
 
 
-def _estimated(value: Any) -> Json:
+def _estimated(value: Any) -> Facts:
     return value if isinstance(value, Mapping) else {"value": value, "low": None, "high": None}
 
 
-def beside_figure(metric: str, rows: Sequence[tuple[str, Json]], chance: float | None) -> Markup:
+def beside_figure(metric: str, rows: Sequence[tuple[str, Facts]], chance: float | None) -> Markup:
     """One metric of the ensemble, which is the first row, and of others: a filled dot against hollow ones."""
     ends = [value[end] for _, value in rows for end in ("low", "value", "high") if value[end] is not None]
     low, high = bounds([*ends, *([] if chance is None else [chance])])
@@ -172,7 +172,7 @@ def yardsticks(contents: Contents) -> Content:
     return table(["", *map(metric_in_words, names)], rows, caption=caption) if rows else None
 
 
-def estimate(value: Json) -> tuple[str, str]:
+def estimate(value: Facts) -> tuple[str, str]:
     """A value and its interval as texts."""
     return rounded(value["value"]), f"[{rounded(value['low'])}, {rounded(value['high'])}]"
 
@@ -313,7 +313,7 @@ def values_figure(y: Floats, mean: Floats, low: Floats | None, high: Floats | No
     return chart(plane, f"Predicted against true values{name}", *marks)
 
 
-def metrics_figure(test: Json) -> Markup:
+def metrics_figure(test: Facts) -> Markup:
     """Each metric that lies between 0 and 1: the ensemble with its interval, its members, and one architecture."""
     names = [name for name, value in test["ensemble"].items() if value["value"] is not None]
     row, left, width = 62.0, 16.0, WIDE
@@ -347,7 +347,7 @@ def metrics_figure(test: Json) -> Markup:
     return joined([drawn, legend(entries)])
 
 
-def _row(scale: Any, y: float, value: Json, shade: str, who: str, name: str, kind: str = "") -> list[Markup]:
+def _row(scale: Any, y: float, value: Facts, shade: str, who: str, name: str, kind: str = "") -> list[Markup]:
     if value["value"] is None:
         return []
     tip = f"{who}: {metric_in_words(name)} {rounded(value['value'])}"

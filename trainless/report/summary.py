@@ -9,10 +9,10 @@ import numpy as np
 
 from trainless.learn.metrics import clopper_pearson
 from trainless.learn.sanity import metric_in_words
-from trainless.report.contents import Contents, Json, report_part
+from trainless.report.contents import Contents, report_part
 from trainless.report.page import Content, Markup, duration, joined, percent, rounded, table, tag
 from trainless.report.training import inputs_in_words
-from trainless.report.words import answer_in_words, held_against, space_in_words
+from trainless.report.words import Facts, answer_in_words, held_against, space_in_words
 
 FEW = 100  # test cases, below which intervals are called wide
 
@@ -97,7 +97,7 @@ def right_of(contents: Contents) -> int:
     return int((contents.predictions["label"] == contents.predictions["y"]).sum())
 
 
-def _doubt(contents: Contents, test: Json) -> str:
+def _doubt(contents: Contents, test: Facts) -> str:
     said = []
     if "deferral" in test:
         said.append(deferral_in_words(test["deferral"], contents.settings["accuracy"]))
@@ -117,7 +117,7 @@ def _doubt(contents: Contents, test: Json) -> str:
     return " ".join(said)
 
 
-def width_in_words(own: Json) -> str:
+def width_in_words(own: Facts) -> str:
     """The width of intervals, in words.
 
     Example:
@@ -127,7 +127,7 @@ def width_in_words(own: Json) -> str:
     return "without bounds" if own["mean_width"] is None else f"{rounded(own['mean_width'])} wide on average"
 
 
-def deferral_in_words(own: Json, asked: float) -> str:
+def deferral_in_words(own: Facts, asked: float) -> str:
     """The rule of referral, for somebody who will be referred to."""
     if not own["promised"]:
         return (
@@ -150,7 +150,7 @@ def _fact(value: str, what: str, more: str, kind: str = "") -> Markup:
     return tag("div", tag("b", value, class_=kind or None), tag("span", what), tag("i", more), class_="fact")
 
 
-def _range(own: Json) -> str:
+def _range(own: Facts) -> str:
     return f"{rounded(own['low'])} to {rounded(own['high'])}"
 
 
@@ -200,14 +200,14 @@ def _promised(contents: Contents) -> list[Markup]:
     return facts
 
 
-def _value_facts(test: Json) -> list[Markup]:
+def _value_facts(test: Facts) -> list[Markup]:
     own = test["ensemble"]
     named = {"mae": "off on average", "r2": "R², of 1 at best"}
     kind = "" if test.get("sanity", {}).get("ok", True) else "bad"
     return [_fact(rounded(own[name]["value"]), what, _range(own[name]), kind) for name, what in named.items()]
 
 
-def kept(promise: Json) -> bool:
+def kept(promise: Facts) -> bool:
     """Whether the coverage that was found is compatible with what was promised.
 
     Example:
@@ -253,7 +253,7 @@ def cautions(contents: Contents) -> list[Content]:
     return found
 
 
-def _broken(test: Json) -> list[str]:
+def _broken(test: Facts) -> list[str]:
     found = []
     if "deferral" in test and test["deferral"]["promised"] and not test["deferral"]["holds"]:
         found.append("The rule of referral did not keep its promise on the test cases.")

@@ -12,12 +12,12 @@ from typing import Any
 from trainless.learn.sanity import metric_in_words
 from trainless.learn.screening import predictive_values
 
-Json = Mapping[str, Any]
+Facts = Mapping[str, Any]
 FIRST = ("auc", "balanced_accuracy", "f1_macro", "accuracy", "r2", "mae")  # the order in which metrics are told
 HEADLINE = 2  # metrics in the first line
 
 
-def sanity_in_words(test: Json) -> tuple[bool, str]:
+def sanity_in_words(test: Facts) -> tuple[bool, str]:
     """Whether the ensemble passes its sanity check, and the one line that says so first.
 
     Example:
@@ -33,7 +33,7 @@ def sanity_in_words(test: Json) -> tuple[bool, str]:
     return True, f"{answer_in_words(test)}.{' '.join(['', *held_against(found)])}"
 
 
-def held_against(found: Json) -> list[str]:
+def held_against(found: Facts) -> list[str]:
     """What the ensemble is better than, and what it is level with, a sentence each.
 
     Example:
@@ -44,21 +44,21 @@ def held_against(found: Json) -> list[str]:
     return [f"{words} {'; '.join(names)}." for words, names in lists.items() if names]
 
 
-def answer_in_words(test: Json) -> str:
+def answer_in_words(test: Facts) -> str:
     """The one or two figures that matter, with their intervals."""
     told = list(ordered(test["ensemble"]))[:HEADLINE]
     figures = ", ".join(f"{metric_in_words(name)} {estimate_in_words(test['ensemble'][name])}" for name in told)
     return f"{figures} on {test['samples']:,} test {test.get('unit', 'cases')}"
 
 
-def ordered(metrics: Json) -> Iterator[str]:
+def ordered(metrics: Facts) -> Iterator[str]:
     """The names of metrics that have a value, the most telling first."""
     there = [name for name, value in metrics.items() if value["value"] is not None]
     yield from (name for name in FIRST if name in there)
     yield from (name for name in there if name not in FIRST)
 
 
-def estimate_in_words(value: Json) -> str:
+def estimate_in_words(value: Facts) -> str:
     """A value with its interval.
 
     Example:
@@ -73,7 +73,7 @@ def plain(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def positive_in_words(test: Json, prevalence: float | None = None) -> list[str]:
+def positive_in_words(test: Facts, prevalence: float | None = None) -> list[str]:
     """How often the class to find is found, and the others spared; what an answer is worth at its prevalence."""
     own = test.get("positive")
     if own is None:
@@ -101,7 +101,7 @@ def positive_in_words(test: Json, prevalence: float | None = None) -> list[str]:
     return lines
 
 
-def _worth(own: Json, prevalence: float) -> tuple[float, float] | None:
+def _worth(own: Facts, prevalence: float) -> tuple[float, float] | None:
     sensitivity, specificity = own["sensitivity"]["value"], own["specificity"]["value"]
     if sensitivity is None or specificity is None:
         return None
@@ -109,7 +109,7 @@ def _worth(own: Json, prevalence: float) -> tuple[float, float] | None:
     return None if any(value != value for value in found) else found
 
 
-def class_rows(test: Json) -> list[list[str]]:
+def class_rows(test: Facts) -> list[list[str]]:
     """One row per class: name, cases, precision, recall and F1, each with its exact interval."""
     return [
         [one["name"], f"{one['support']:,}", *(estimate_in_words(one[kind]) for kind in ("precision", "recall", "f1"))]
@@ -117,9 +117,9 @@ def class_rows(test: Json) -> list[list[str]]:
     ]
 
 
-def yardstick_rows(test: Json) -> tuple[list[str], list[list[str]]]:
+def yardstick_rows(test: Facts) -> tuple[list[str], list[list[str]]]:
     """The metrics that yardsticks have, and one row for each yardstick, the ensemble first."""
-    yardsticks: Sequence[Json] = test.get("yardsticks") or ()
+    yardsticks: Sequence[Facts] = test.get("yardsticks") or ()
     names = [name for name in ordered(test["ensemble"]) if any(_held(one.get(name)) for one in yardsticks)]
     if not names:
         return [], []
@@ -147,7 +147,7 @@ def networks_in_words(count: int, space: str) -> str:
     return f"{count} network{'s' * (count != 1)} of {space_in_words(space)}"
 
 
-def ensemble_in_words(members: Sequence[Json]) -> str:
+def ensemble_in_words(members: Sequence[Facts]) -> str:
     """The networks that count, by the space that they are from.
 
     Example:
@@ -158,7 +158,7 @@ def ensemble_in_words(members: Sequence[Json]) -> str:
     return " and ".join(networks_in_words(count, home) for home, count in homes.items())
 
 
-def counts(member: Json) -> bool:
+def counts(member: Facts) -> bool:
     """Whether a member is of the ensemble: trained, not there to compare with, and of some weight."""
     return bool(member["folder"] and member["search"] != "single" and member["weight"])
 

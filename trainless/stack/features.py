@@ -15,7 +15,7 @@ from trainless.probe.features import paired
 from trainless.probe.norms import channel_variances
 from trainless.probe.points import First, drawn
 from trainless.proxies.ours import LEAST
-from trainless.stack.network import Normed, NotAligned, Part
+from trainless.stack.network import Normed, NotAligned, Operation
 from trainless.stack.stack import Stack, entropy_of, measure, mine, passed, remembered
 
 
@@ -180,7 +180,7 @@ def zen(s: Stack, step: float = 0.01, samples: int = 16) -> Tensor:
     return (s.added(terms) / len(few.x)).log() + s.added(_logarithms(norm) for norm in notes.norms)
 
 
-def _logarithms(norm: Normed) -> tuple[Part, Tensor]:
+def _logarithms(norm: Normed) -> tuple[Operation, Tensor]:
     """Of a norm's input, the logarithm of the root of its channels' mean variance."""
     count = norm.x.numel() // norm.x.shape[1]
     variance = mine(channel_variances(norm.x).double(), len(norm.part.members)).mean(1) * count / max(1, count - 1)

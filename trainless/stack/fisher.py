@@ -12,7 +12,7 @@ from torch import Tensor
 from trainless.probe.layers import watched
 from trainless.probe.points import First
 from trainless.proxies.vkdnw import middle
-from trainless.stack.network import Layer, Normed, Part
+from trainless.stack.network import Normed, Operation, StackedLayer
 from trainless.stack.stack import Passed, Stack, measure, mine, passed
 
 TENTHS = torch.arange(1, 10, dtype=torch.float64) / 10
@@ -48,14 +48,14 @@ def _jacobians(s: Stack, found: Passed, cotangent: Tensor, tensors: int) -> Tens
     """∂/∂(first entry of each of every network's first parameters), ``(K, parameters, outputs · N)``."""
     rows = found.outputs.new_zeros(len(s), tensors, len(cotangent))
 
-    def read(part: Part, name: str, entries: Tensor) -> None:
+    def read(part: Operation, name: str, entries: Tensor) -> None:
         """``(outputs · N, K)``."""
         owned = list(zip(part.members, part.names, strict=True))
         places = [s.plan.orders[member][f"{where}.{name}"] for member, where in owned]
         there = [at for at, place in enumerate(places) if place < tensors]
         rows[[part.members[at] for at in there], [places[at] for at in there]] = entries[:, there].T
 
-    def on(at: Layer | Normed, seen: Tensor, g: Tensor) -> None:
+    def on(at: StackedLayer | Normed, seen: Tensor, g: Tensor) -> None:
         first = _first_channel(g, at.part)
         read(at.part, "weight", (first * seen).sum(2))
         if (at.part, "bias") in s.weights:
@@ -72,13 +72,13 @@ def _jacobians(s: Stack, found: Passed, cotangent: Tensor, tensors: int) -> Tens
     return rows
 
 
-def _first_channel(tensor: Tensor, part: Part) -> Tensor:
+def _first_channel(tensor: Tensor, part: Operation) -> Tensor:
     """``(N, K, positions)``."""
     first = mine(tensor, len(part.members), 1)[:, :, 0]
     return first.flatten(2) if first.ndim > 2 else first[:, :, None]
 
 
-def _seen(layer: Layer) -> Tensor:
+def _seen(layer: StackedLayer) -> Tensor:
     """What the first entry of each network's weight meets at each position, ``(N, K, positions)``."""
     if layer.output.ndim == 2:
         return _first_channel(layer.x.detach(), layer.part)

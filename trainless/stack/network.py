@@ -34,10 +34,10 @@ class NotAligned(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class StackedLayer:
     """One application of a convolution or linear layer of some networks."""
 
-    part: Part
+    part: Operation
     x: Tensor
     output: Tensor
 
@@ -46,7 +46,7 @@ class Layer:
 class Normed:
     """One application of a batch norm: ``output = scale · standard + bias``; ``standard`` of samples alone only."""
 
-    part: Part
+    part: Operation
     x: Tensor
     standard: Tensor | None
     output: Tensor
@@ -77,8 +77,8 @@ class Notes:
     """
 
     norm: Norm = "batch"
-    weights: Mapping[tuple[Part, str], Tensor] = field(default_factory=dict)
-    layers: list[Layer] = field(default_factory=list)
+    weights: Mapping[tuple[Operation, str], Tensor] = field(default_factory=dict)
+    layers: list[StackedLayer] = field(default_factory=list)
     norms: list[Normed] = field(default_factory=list)
     rectified: list[Rectified] = field(default_factory=list)
     blocks: dict[str, Tensor] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Notes:
             known.update(members)
 
 
-class Part(nn.Module):
+class Operation(nn.Module):
     """An operation of some networks.
 
     Args:
@@ -163,18 +163,18 @@ class Part(nn.Module):
         return cast(Tensor, type(self.like).forward(self.like, x))
 
 
-class _Convolution(Part):
+class _Convolution(Operation):
     def compute(self, x: Tensor) -> Tensor:
         conv = cast(nn.Conv2d, self.like)
         if conv.padding_mode != "zeros":
             raise NotAligned(f"a convolution pads with {conv.padding_mode}")
         how: Any = (conv.stride, conv.padding, conv.dilation, conv.groups * len(self.members))
         output: Tensor = _CONVOLVE[type(conv)](x, self.weight(), self.bias(), *how)
-        self.notes.layers.append(Layer(self, x, output))
+        self.notes.layers.append(StackedLayer(self, x, output))
         return output
 
 
-class _Linear(Part):
+class _Linear(Operation):
     def compute(self, x: Tensor) -> Tensor:
         count = len(self.members)
         bias = self.bias()
@@ -183,11 +183,11 @@ class _Linear(Part):
         if bias is not None:
             output = output + bias.view(count, 1, -1)
         output = output.transpose(0, 1).flatten(1)
-        self.notes.layers.append(Layer(self, x, output))
+        self.notes.layers.append(StackedLayer(self, x, output))
         return output
 
 
-class _BatchNorm(Part):
+class _BatchNorm(Operation):
     def compute(self, x: Tensor) -> Tensor:
         notes, eps, standard = self.notes, cast(nn.BatchNorm2d, self.like).eps, None
         if notes.norm == "off":
@@ -217,10 +217,10 @@ def _scaled(standard: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return scaled if bias is None else scaled + bias.view(shape)
 
 
-_PARTS: dict[type[nn.Module], type[Part]] = {
+_PARTS: dict[type[nn.Module], type[Operation]] = {
     **dict.fromkeys(_CONVOLVE, _Convolution),
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _BatchNorm),
-    **dict.fromkeys(_BY_CHANNEL, Part),
+    **dict.fromkeys(_BY_CHANNEL, Operation),
     nn.Linear: _Linear,
 }
 
@@ -321,7 +321,7 @@ class _Placed(torch.autograd.Function):
 
 def _is_zero(module: nn.Module) -> bool:
     """Whether a group multiplies by zero, within containers or not."""
-    while not isinstance(module, Part):
+    while not isinstance(module, Operation):
         inner = list(module.children())
         if len(inner) != 1:
             return False
@@ -351,7 +351,7 @@ def _joined(modules: Sequence[nn.Module], names: Sequence[str], members: tuple[i
     first = modules[0]
     kind, alone = type(first), getattr(type(first), "by_channel", False)
     if kind in _PARTS or (alone and not first._modules and not first._parameters):
-        return _PARTS.get(kind, Part)(modules, names, members, board)
+        return _PARTS.get(kind, Operation)(modules, names, members, board)
     if kind is FactorizedReduce:
         return _FactorizedReduce(_shell(modules, names, members, board), len(modules))
     if kind not in _CONTAINERS and not alone:
@@ -399,7 +399,7 @@ class SideBySide:
         self.orders = [{name: place for place, (name, _) in enumerate(net.named_parameters())} for net in nets]
         self._board = _Board()
         self.net = _joined(nets, [""] * len(nets), tuple(range(len(nets))), self._board)
-        self.parts = tuple(part for part in self.net.modules() if isinstance(part, Part))
+        self.parts = tuple(part for part in self.net.modules() if isinstance(part, Operation))
         self._indices: dict[tuple[tuple[int, ...], torch.device], Tensor] = {}
         for name in getattr(self.net, "block_names", ()):
             self.net.get_submodule(name).register_forward_hook(functools.partial(_note_block, self._board, name))
@@ -410,7 +410,7 @@ class SideBySide:
             self._indices[members, device] = torch.tensor(members, device=device)
         return self._indices[members, device]
 
-    def stacked(self, weights: Sequence[Mapping[str, Tensor]]) -> dict[tuple[Part, str], Tensor]:
+    def stacked(self, weights: Sequence[Mapping[str, Tensor]]) -> dict[tuple[Operation, str], Tensor]:
         """The networks' parameters, those of one part below one another."""
         found = {}
         for part in self.parts:
@@ -420,7 +420,7 @@ class SideBySide:
         return found
 
     def run(
-        self, weights: Mapping[tuple[Part, str], Tensor], x: Tensor, norm: Norm, *, maps: bool = False
+        self, weights: Mapping[tuple[Operation, str], Tensor], x: Tensor, norm: Norm, *, maps: bool = False
     ) -> tuple[Tensor, Notes]:
         """The outputs ``(N, K, outputs)`` of a pass, and what was noted; ``x`` has everybody's channels."""
         notes = self._board.notes = Notes(norm, weights, maps=[] if maps else None)

@@ -15,7 +15,7 @@ from trainless.probe.kernels import STEADY, Of, Over
 from trainless.probe.layers import Layer as Recorded
 from trainless.probe.layers import conv_of, watched
 from trainless.probe.per_sample import Workspace, blocks
-from trainless.stack.network import Layer, Normed, NotAligned, Part
+from trainless.stack.network import Normed, NotAligned, Operation, StackedLayer
 from trainless.stack.stack import Stack, entropy_of, losses_of, measure, mine, passed, remembered
 
 MANY = 100  # classes beyond which EPE-NAS compares pairs
@@ -81,10 +81,10 @@ class _Samples:
     """
 
     at_inputs: Tensor
-    traces: list[tuple[Part, Tensor]]
-    kernels: list[tuple[Part, Tensor]]
-    agreement: list[tuple[Part, Tensor]]
-    steadiness: list[tuple[Part, Tensor]]
+    traces: list[tuple[Operation, Tensor]]
+    kernels: list[tuple[Operation, Tensor]]
+    agreement: list[tuple[Operation, Tensor]]
+    steadiness: list[tuple[Operation, Tensor]]
 
 
 @remembered
@@ -92,7 +92,7 @@ def _of_samples(q: Stack, of: Of) -> _Samples:
     found, space = passed(q), Workspace()
     result = _Samples(found.x, [], [], [], [])
 
-    def on_layer(layer: Layer, g: Tensor) -> None:
+    def on_layer(layer: StackedLayer, g: Tensor) -> None:
         part, count, x = layer.part, len(layer.part.members), layer.x.detach()
         if x.ndim == 2:
             products = mine(g, count, 1)[..., None] * mine(x, count, 1)[:, :, None]  # (N, K, outputs, inputs)
@@ -104,7 +104,7 @@ def _of_samples(q: Stack, of: Of) -> _Samples:
             for block in blocks(Recorded("", None, x, layer.output, conv), g, space, "entries", alike=True):
                 take(part, mine(block, count, 1))
 
-    def take(part: Part, block: Tensor) -> None:
+    def take(part: Operation, block: Tensor) -> None:
         """``(N, K, entries)``, all of them."""
         rows = block.transpose(0, 1)
         kernel = (rows @ rows.mT).double()

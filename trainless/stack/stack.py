@@ -16,12 +16,12 @@ from trainless.core.target import Target
 from trainless.probe.norms import Norm
 from trainless.probe.points import Inputs, Magnitude
 from trainless.probe.probe import Probe
-from trainless.stack.network import NotAligned, Notes, Part, SideBySide
+from trainless.stack.network import NotAligned, Notes, Operation, SideBySide
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Weights = dict[tuple[Part, str], Tensor]
+Weights = dict[tuple[Operation, str], Tensor]
 Measure = Callable[["Stack"], Tensor]
 MEASURES: dict[str, Measure] = {}
 
@@ -90,13 +90,13 @@ class Stack:
         """The inputs, once for each network."""
         return self.x.repeat(1, len(self), *[1] * (self.x.ndim - 2))
 
-    def added(self, terms: Iterable[tuple[Part | Sequence[int], Tensor]]) -> Tensor:
+    def added(self, terms: Iterable[tuple[Operation | Sequence[int], Tensor]]) -> Tensor:
         """What each network has in all, of terms that some of them have: ``(K, …)``."""
         total: Tensor | None = None
         for whose, values in terms:
             if total is None:
                 total = torch.zeros(len(self), *values.shape[1:], dtype=torch.float64, device=self.x.device)
-            members = whose.members if isinstance(whose, Part) else tuple(whose)
+            members = whose.members if isinstance(whose, Operation) else tuple(whose)
             total.index_add_(0, self.plan.index(members, total.device), values.double())
         return torch.zeros(len(self), dtype=torch.float64, device=self.x.device) if total is None else total
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trainless.probe.layers import watched
 from trainless.probe.points import First, Magnitude, Ones
-from trainless.stack.network import Layer, NotAligned, Part
+from trainless.stack.network import NotAligned, Operation, StackedLayer
 from trainless.stack.stack import Stack, losses_of, measure, mine, passed, remembered
 
 
@@ -27,7 +27,7 @@ def flops(s: Stack) -> Tensor:
     with torch.no_grad():
         _, notes = s.plan.run(one.weights, one.inputs(), "off")
 
-    def macs(layer: Layer) -> Tensor:
+    def macs(layer: StackedLayer) -> Tensor:
         weight, count = s.weights[layer.part, "weight"], len(layer.part.members)
         places = layer.output[0].numel() // len(weight)
         return torch.full((count,), float(places * weight.numel() // count), device=s.x.device)
@@ -61,18 +61,20 @@ def synflow(s: Stack) -> Tensor:
 
 
 @remembered
-def _matrices(s: Stack) -> list[tuple[Part, Tensor]]:
+def _matrices(s: Stack) -> list[tuple[Operation, Tensor]]:
     """The weights of convolutions and linear layers."""
     found = passed(s).weights.items()
     return [(part, tensor) for (part, name), tensor in found if name == "weight" and tensor.ndim > 1]
 
 
 @remembered
-def _loss_gradients(s: Stack) -> tuple[list[tuple[Part, Tensor, Tensor]], list[tuple[Layer, Tensor]], Tensor]:
+def _loss_gradients(
+    s: Stack,
+) -> tuple[list[tuple[Operation, Tensor, Tensor]], list[tuple[StackedLayer, Tensor]], Tensor]:
     """Of each mean loss: weights with their gradients, Σ_positions output · gradient, the gradient at the inputs."""
-    found, channels = passed(s), list[tuple[Layer, Tensor]]()
+    found, channels = passed(s), list[tuple[StackedLayer, Tensor]]()
 
-    def note(layer: Layer, g: Tensor) -> None:
+    def note(layer: StackedLayer, g: Tensor) -> None:
         output = layer.output.detach()
         channels.append((layer, torch.linalg.vecdot(output.flatten(2), g.flatten(2)) if g.ndim > 2 else output * g))
 
@@ -84,14 +86,14 @@ def _loss_gradients(s: Stack) -> tuple[list[tuple[Part, Tensor, Tensor]], list[t
     return each, channels, at_inputs
 
 
-def _weight_gradients(s: Stack) -> list[tuple[Part, Tensor, Tensor]]:
+def _weight_gradients(s: Stack) -> list[tuple[Operation, Tensor, Tensor]]:
     """Weights and their gradients of the mean loss, of a stack that nobody else looks at."""
     weights = _matrices(s)
     gradients = passed(s).gradients(losses_of(s).mean(1).sum(), [tensor for _, tensor in weights])
     return [(part, tensor.detach(), g) for (part, tensor), g in zip(weights, gradients, strict=True)]
 
 
-def _rows(part: Part, tensor: Tensor) -> Tensor:
+def _rows(part: Operation, tensor: Tensor) -> Tensor:
     """A part's numbers, a row for each of its networks."""
     return mine(tensor, len(part.members)).flatten(1)
 

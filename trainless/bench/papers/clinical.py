@@ -106,7 +106,7 @@ class ClinicalMetric:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingSource:
     """Numbers of one of our recipes."""
 
     recipe: str

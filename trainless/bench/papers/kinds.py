@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, Setting
+from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, SettingSource
 from trainless.bench.papers.pictures import Replaced, Selected, Toy
 from trainless.bench.papers.sources import (
     Absent,
@@ -18,7 +18,7 @@ from trainless.bench.papers.sources import (
     OurRanking,
     Ours,
     Peers,
-    Predictor,
+    PredictorSource,
     RidgeWeight,
     TableColumn,
     TableSearch,
@@ -47,8 +47,13 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "forest": Forest,
         "ridge": RidgeWeight,
         "theory": Theory,
-        "predictor": Predictor,
+        "predictor": PredictorSource,
     },
-    **{"clinical": Clinical, "clinical-rank": ClinicalRank, "clinical-metric": ClinicalMetric, "setting": Setting},
+    **{
+        "clinical": Clinical,
+        "clinical-rank": ClinicalRank,
+        "clinical-metric": ClinicalMetric,
+        "setting": SettingSource,
+    },
     **{"toy": Toy, "selected": Selected, "replaced": Replaced},
 }

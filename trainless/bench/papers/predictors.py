@@ -20,7 +20,7 @@ EPOCHS, BATCH, MARGIN, RATE = 200, 512, 0.1, 1e-3
 LAYERS = {"gates-1": 1, "gates-2": 5}
 
 
-class Mlp(nn.Module):
+class MlpPredictor(nn.Module):
     """The options one-hot, and two hidden layers."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Mlp(nn.Module):
         return found[:, 0]
 
 
-class Lstm(nn.Module):
+class LstmPredictor(nn.Module):
     """The options as a sentence."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Lstm(nn.Module):
         return found[:, 0]
 
 
-class Gates(nn.Module):
+class GatesPredictor(nn.Module):
     """Information runs through the cell: each operation is a gate, and a node adds up what its gates let pass."""
 
     def __init__(self, layers: int) -> None:
@@ -85,7 +85,11 @@ def predict(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = {"mlp": Mlp, "lstm": Lstm}[kind]() if kind in ("mlp", "lstm") else Gates(LAYERS[kind])
+        model = (
+            {"mlp": MlpPredictor, "lstm": LstmPredictor}[kind]()
+            if kind in ("mlp", "lstm")
+            else GatesPredictor(LAYERS[kind])
+        )
     archs, truth = torch.tensor(train), torch.from_numpy(np.asarray(accuracy, np.float32))
     optimiser = torch.optim.Adam(model.parameters(), RATE)
     generator = torch.Generator().manual_seed(seed)

@@ -468,7 +468,7 @@ class Theory:
 
 
 @dataclass(frozen=True)
-class Predictor:
+class PredictorSource:
     """A predictor that learns from ``trained`` networks of NAS-Bench-201, judged on 7,813 others, four times."""
 
     predictor: Literal["mlp", "lstm", "gates-1", "gates-2"]

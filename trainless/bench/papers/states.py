@@ -45,7 +45,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Tally:
+class Agreement:
     """How many published figures agree with ours, of how many; how many have none of ours, or are not printed.
 
     What is ``lacking`` is said in the words of the figures' notes.
@@ -57,8 +57,8 @@ class Tally:
     unprinted: int = 0
     lacking: tuple[str, ...] = ()
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: Agreement) -> Agreement:
+        return Agreement(
             self.agreed + other.agreed,
             self.judged + other.judged,
             self.absent + other.absent,
@@ -71,8 +71,10 @@ class Tally:
         """In a word.
 
         Example:
-            >>> Tally(5, 5).word, Tally(5, 6).word, Tally(1, 6).word, Tally(absent=4).word, Tally(unprinted=9).word
-            ('reproduced', 'partly', 'not reproduced', 'needs data', 'no figures printed')
+            >>> Agreement(5, 5).word, Agreement(5, 6).word, Agreement(1, 6).word
+            ('reproduced', 'partly', 'not reproduced')
+            >>> Agreement(absent=4).word, Agreement(unprinted=9).word
+            ('needs data', 'no figures printed')
         """
         if not self.judged:
             return "no figures printed" if self.unprinted else NEEDS
@@ -126,21 +128,21 @@ def agrees(statistic: str, published: float, ours: float, low: float = math.nan,
     return abs(published - ours) <= near or low <= published <= high
 
 
-def tally(definition: Definition, sheet: Sheet) -> Tally:
+def tally(definition: Definition, sheet: Sheet) -> Agreement:
     """How many of a sheet's figures agree; what a paper quotes from others is no figure of its own."""
     quoted = {row.label for row in definition.rows if isinstance(row.source, Absent) and row.source.lacks == "quoted"}
-    found = Tally()
+    found = Agreement()
     for row in sheet.rows:
         published, statistic = _number(row[_PUBLISHED]), str(row[_STATISTIC])
         if row[_LABEL] in quoted:
             continue
         if row[_OURS] is None:
-            found += Tally(absent=1, lacking=(str(row[_NOTE]).removeprefix("no data here: "),))
+            found += Agreement(absent=1, lacking=(str(row[_NOTE]).removeprefix("no data here: "),))
         elif math.isnan(published):
-            found += Tally(unprinted=1)
+            found += Agreement(unprinted=1)
         elif statistic not in NOT_JUDGED:
             figures = published, _number(row[_OURS]), _number(row[_LOW]), _number(row[_HIGH])
-            found += Tally(agreed=agrees(statistic, *figures), judged=1)
+            found += Agreement(agreed=agrees(statistic, *figures), judged=1)
     return found
 
 
@@ -179,7 +181,7 @@ def _state(item: Item, known: Mapping[str, Definition], sheets: Mapping[str, She
             "",
             _joined(item.why, *(f"run: python -m benchmarks.measure_results {n}" for n in stale)),
         )
-    found = sum((tally(known[name], sheets[name]) for name in item.definitions), Tally())
+    found = sum((tally(known[name], sheets[name]) for name in item.definitions), Agreement())
     return State(item, found.word, found.figures, _joined(item.why, *found.lacking))
 
 

@@ -61,7 +61,7 @@ def _sheet(data: Mapping[str, Any]) -> Sheet:
 
 
 @dataclass(frozen=True)
-class Checked:
+class TableCheck:
     """How many figures of a definition were compared with the stored ones, and which of them do not agree."""
 
     name: str
@@ -89,24 +89,24 @@ def _thinned(definition: Definition, rng: np.random.Generator) -> Definition:
     return replace(definition, rows=tuple(rows))
 
 
-def check(definition: Definition, library: ScoreLibrary, known: Mapping[str, Sheet]) -> Checked:
+def check(definition: Definition, library: ScoreLibrary, known: Mapping[str, Sheet]) -> TableCheck:
     """Run a definition again in small, and compare its figures with the stored ones.
 
     What is computed without chance has to be the same; what is a mean over runs may differ by chance.
     """
     if definition.name not in known:
-        return Checked(definition.name, 0, (f"nothing is stored: {REMEDY} {definition.name}",))
+        return TableCheck(definition.name, 0, (f"nothing is stored: {REMEDY} {definition.name}",))
     before = _rows(definition, known[definition.name])
     after = compare(definition, library, draws=0, runs=RUNS).rows
     if [row[:_KEY] for row in before] != [row[:_KEY] for row in after]:
-        return Checked(definition.name, len(before), (f"other rows are stored: {REMEDY} {definition.name}",))
+        return TableCheck(definition.name, len(before), (f"other rows are stored: {REMEDY} {definition.name}",))
     pairs = list(zip(before, after, strict=True))
     faults = [
         f"{', '.join(map(str, a[:_KEY]))}: {_number(a[_OURS]):.6g} stored, {_number(b[_OURS]):.6g} now"
         for a, b in pairs
         if not agree(a, b)
     ]
-    return Checked(definition.name, len(pairs), tuple(faults))
+    return TableCheck(definition.name, len(pairs), tuple(faults))
 
 
 def _rows(definition: Definition, sheet: Sheet) -> list[tuple[Value, ...]]:

@@ -136,7 +136,7 @@ def small_network(kind: Network, width: int, generator: torch.Generator) -> nn.M
 
 
 @dataclass(frozen=True)
-class Checked:
+class HeldInDraws:
     """Shares of draws for which each statement of the theory held."""
 
     zero_loss: float
@@ -146,7 +146,7 @@ class Checked:
     within: float
 
 
-def check(kind: Network, width: int = 4, *, samples: int = 8, draws: int = 10, delta: float = 0.05) -> Checked:
+def check(kind: Network, width: int = 4, *, samples: int = 8, draws: int = 10, delta: float = 0.05) -> HeldInDraws:
     """Lemma 1 and theorems 2 and 3 on random networks and random data.
 
     The population of theorem 3 is another 100 samples, each followed to its own optimum from the same start; its σ is
@@ -172,7 +172,7 @@ def check(kind: Network, width: int = 4, *, samples: int = 8, draws: int = 10, d
                 found.within,
             )
         )
-    return Checked(*np.array(held, np.float64).mean(axis=0).tolist())
+    return HeldInDraws(*np.array(held, np.float64).mean(axis=0).tolist())
 
 
 def psi_and_gradsign(kind: Network, width: int = 4, *, samples: int = 8, draws: int = 20) -> float:
