@@ -332,15 +332,68 @@ def test_consensus_one_at_a_time_ends_where_all_at_once_does() -> None:
     assert [seen.value(index) for index in range(300)] == pytest.approx(whole.tolist())
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(16, 60), st.sampled_from([-1.0, 0.0, 0.2, 0.5]))
+def test_with_a_core_an_aspect_is_heard_where_it_agrees_with_it(seed: int, count: int, agreement: float) -> None:
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=count)
+    rows = [(sign * common + rng.normal(size=count)).tolist() for sign in (1, 1, -1, 0, 1)]
+    ranked = Consensus(("a", "a", "b", "c", "d", "e"), (("c", "e"),), agreement, core=("a", "b"))
+    ranks = [stats.rankdata(row) for row in rows]
+    core = ranks[0] * ranks[1]
+    agreements = {("c", "e"): stats.spearmanr(core, ranks[2] * ranks[4])[0], ("d",): stats.spearmanr(core, rows[3])[0]}
+    heard = ["a", "b", *(name for names, found in agreements.items() if found >= agreement for name in names)]
+    scores = table(dict(zip("abcde", rows, strict=True)))
+    assert set(ranked.heard(scores)) == set(heard)
+    assert ranked.agreements(scores) == pytest.approx(agreements)
+    logs = np.log(np.array(ranks) / count)
+    expected = 6 * np.mean([logs["abcde".index(name)] for name in ["a", *heard]], axis=0)
+    assert ranked(scores) == pytest.approx(expected)
+
+
+def test_what_lacks_a_part_beside_the_core_has_the_mean_of_its_core_in_its_place() -> None:
+    up = [*map(float, range(20))]
+    ranked = Consensus(("a", "a", "b", "c"), (), core=("a", "b"))
+    scores = table({"a": up, "b": up, "c": [*up[:10], math.nan, *up[11:]]})
+    assert ranked.heard(scores) == ("a", "b", "c")
+    assert ranked(scores)[10] == pytest.approx(4 * math.log(11 / 20))
+    lost = table({"a": [*up[:10], math.nan, *up[11:]], "b": up, "c": up})
+    assert ranked(lost)[10] == pytest.approx(2 * math.log(1 / 20) + 2 * math.log(11 / 20))
+
+
+def test_a_core_one_at_a_time_ends_where_all_at_once_does() -> None:
+    rng = np.random.default_rng(6)
+    common = rng.normal(size=200)
+    rows = np.stack([common + rng.normal(size=200), common, -common + rng.normal(size=200), common * 2], 1)
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    ranked = Consensus(("a", "a", "b", "c", "d"), core=("a", "b"))
+    seen = Incremental(ranked, dict.fromkeys(ranked.parts, True))
+    for row in rows.tolist():
+        seen.add(dict(zip("abcd", row, strict=True)))
+    whole = ranked(table({name: rows[:, place].tolist() for place, name in enumerate("abcd")}))
+    assert seen.values() == pytest.approx(whole)
+    assert [seen.value(index) for index in range(200)] == pytest.approx(whole.tolist())
+
+
+def test_our_ranking_has_versions() -> None:
+    assert ranking("trainless") is ranking("trainless-2")
+    assert ranking("trainless-1").proxies == (
+        *("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry"),
+    )
+
+
 def test_aspects_and_scales_are_the_proxies_own() -> None:
-    ours = ranking("trainless")
-    assert isinstance(ours, Consensus)
-    aspects = dict(zip(map(str, ours.parts), ours._aspects, strict=True))
-    together = [{name for name, own in aspects.items() if own == aspect} for aspect in dict.fromkeys(aspects.values())]
-    assert [names for names in together if len(names) > 1] == [
-        {"meco", "expressivity", "swap"},
-        {"layer_entropy", "isometry"},
-    ]
+    first, now = ranking("trainless-1"), ranking("trainless")
+    assert isinstance(first, Consensus)
+    assert isinstance(now, Consensus)
+    for ours, expected in (
+        (first, [{"meco", "expressivity", "swap"}, {"layer_entropy", "isometry"}]),
+        (now, [{"paths", "expressivity"}, {"layer_entropy", "isometry"}]),
+    ):
+        aspects = dict(zip(map(str, ours.parts), ours._aspects, strict=True))
+        every = dict.fromkeys(aspects.values())
+        together = [{name for name, own in aspects.items() if own == aspect} for aspect in every]
+        assert [names for names in together if len(names) > 1] == expected
     assert [name for name in proxies.names() if is_logarithm(name)] == ["loss_synflow", "synflow"]
     assert is_logarithm("synflow/norm=batch")
     assert not is_logarithm("nobody's")

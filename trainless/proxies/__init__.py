@@ -16,6 +16,7 @@ _HOME = {
     "teacup": ("length", "loss_synflow", "loss_ntk"),
     "epsilon": ("epsilon",),
     "vkdnw": ("layers", "vkdnw"),
+    "paths": ("paths",),
     "ours": ("sample_zico", "isolated_jacov", "layer_entropy", "isometry", "block_meco", "feature_rank"),
 }
 for _module, _names in _HOME.items():

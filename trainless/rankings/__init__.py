@@ -44,7 +44,8 @@ _TEACUP_PUBLISHED = {
     "zico/batches=4/cumulative=true": 1.0,
 }
 _VKDNW = (vkdnw_single, "expressivity", "trainability", "flops", "jacov")
-_OWN = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
+_FIRST = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
+_SECOND = ("paths", "paths", "expressivity", "isolated_jacov", "layer_entropy", "isometry")
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum(_TEACUP, reference="Wu et al., 2024"))
@@ -56,7 +57,11 @@ registry.add(
 )
 registry.add("vkdnw-single", vkdnw_single)
 registry.add("vkdnw-agg", RankProduct(_VKDNW, reference="Týbl & Neumann, 2025"))
-registry.add("trainless", Consensus(_OWN))
+registry.add("trainless-1", Consensus(_FIRST))
+registry.add("trainless-2", Consensus(_SECOND, core=("paths", "expressivity")))
+CURRENT = "trainless-2"
+"""The version of our ranking that the name ``trainless`` stands for."""
+registry.add("trainless", registry[CURRENT])
 
 
 def ranking(name: str) -> Ranking:

@@ -162,10 +162,15 @@ class Incremental:
 
     def value(self, index: int) -> float:
         """The present value of the candidate that was added as number ``index``."""
-        heard = [column for column, voice in zip(self._columns, self._voices, strict=True) if voice]
-        places = (column.place(column.history[index]) for column in heard)
-        total = sum(self.ranking.term(better, equal, len(self)) for better, equal in places)
-        return total * len(self._columns) / len(heard)
+        terms = [self.ranking.term(*column.place(column.history[index]), len(self)) for column in self._columns]
+        failed = [_failed(column.history[index]) for column in self._columns]
+        optional = self.ranking.optional
+        if any(optional[failed]):
+            others = [term for term, may_lack in zip(terms, optional, strict=True) if not may_lack]
+            mean = sum(others) / len(others)
+            terms = [mean if lost and free else term for term, lost, free in zip(terms, failed, optional, strict=True)]
+        heard = [term for term, voice in zip(terms, self._voices, strict=True) if voice]
+        return sum(heard) * len(self._columns) / len(heard)
 
     def values(self) -> Floats:
         """The present value of every candidate, in the order in which they were added."""

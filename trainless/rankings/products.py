@@ -91,6 +91,11 @@ class RankAggregate(Ranking):
         """Which parts count; all of them unless a ranking says otherwise."""
         return np.full(len(columns), True)
 
+    @property
+    def optional(self) -> Mask:
+        """Which parts a candidate may lack: the mean of its other parts then stands in for them."""
+        return np.full(len(self.parts), False)
+
     @abstractmethod
     def combine(self, columns: list[Floats]) -> Floats:
         """The aggregate of values that are higher for better candidates and NaN for failures."""
@@ -156,62 +161,106 @@ FEWEST = 16  # candidates below which correlations say nothing and every part is
 
 @dataclass(frozen=True)
 class Consensus(RankProduct):
-    """The mean of log(rank_p / n) over the parts that agree with one another, times the number of parts.
+    """The mean of log(rank_p / n) over the parts that are heard, times the number of parts.
 
     What a proxy says depends on the space: the Jacobian's correlations tell good networks of NAS-Bench-201 from bad
     ones and mislead on DARTS cells, where no network lacks paths. No accuracy is needed to find that out, because the
     measures that are right agree. Parts that look at the same thing form an aspect and are heard or silenced together:
-    one measure may contradict the rest and still be right, but not all that look where it does. The aspect whose
-    product of ranks has the lowest mean Spearman correlation with the other aspects' is silenced as long as that mean
-    is below ``agreement``; two aspects always remain. With fewer than 16 candidates all are heard.
+    one measure may contradict the rest and still be right, but not all that look where it does. With fewer than 16
+    candidates all are heard.
+
+    With a ``core`` of measures that are always heard, an aspect is heard if the Spearman correlation of its product of
+    ranks with the core's is at least ``agreement``. Without one the aspect with the lowest mean correlation with the
+    other aspects' is silenced as long as that mean is below ``agreement``; two aspects always remain.
 
     The idea is that of spectral meta-learners (Parisi et al. 2014, doi:10.1073/pnas.1219097111): experts of unknown
     skill are judged by their agreement. They weigh; here an expert is heard or not, which did better.
 
-    ``together`` are aspects of several parts; every other part is one of its own. Unless given, parts whose proxies
-    name the same aspect. ``agreement`` is the lowest mean correlation at which an aspect is heard.
+    A part that is named twice counts twice. A candidate that lacks what is not of the core is neither better nor worse
+    for it: the mean of its core stands in. Without a core it is last there. ``together`` are aspects of several parts;
+    every other part is one of its own. Unless given, parts whose proxies name the same aspect. ``agreement`` is the
+    lowest correlation at which an aspect is heard.
     """
 
     kind = ""
     together: tuple[tuple[str, ...], ...] | None = None
     agreement: float = 0.2
+    core: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         named = [name for aspect in self.together or () for name in aspect]
-        unknown = [name for name in named if name not in self.parts]
-        if not self.parts or unknown or len(set(named)) < len(named):
+        unknown = [name for name in (*named, *self.core) if name not in self.parts]
+        if not self.parts or unknown or len(set(named)) < len(named) or set(named) & set(self.core):
             raise InputError(
-                f"parts {self.parts!r} and together {self.together!r} were given; expected at least one part, and"
-                " aspects that are made of parts, none of them twice"
+                f"parts {self.parts!r}, together {self.together!r} and core {self.core!r} were given; expected at least"
+                " one part, and a core and aspects that are made of parts, none of them in two"
             )
 
     def heard(self, scores: Scores) -> tuple[str, ...]:
         """The parts that have a voice among these candidates."""
         columns = [values_of(part, scores) for part in self.parts]
-        return tuple(str(part) for part, voice in zip(self.parts, self.voices(columns), strict=True) if voice)
+        voices = zip(self.parts, self.voices(columns), strict=True)
+        return tuple(dict.fromkeys(str(part) for part, voice in voices if voice))
+
+    def agreements(self, scores: Scores) -> dict[tuple[str, ...], float]:
+        """By aspect, its correlation with the core; without one, its mean correlation with the other aspects."""
+        ranks = np.array([average_ranks(values_of(part, scores)) for part in self.parts])
+        found = _correlations(self._products(ranks))
+        if not self.core:
+            np.fill_diagonal(found, np.nan)
+            means = np.nanmean(found, axis=1) if len(found) > 1 else np.full(len(found), np.nan)
+            return dict(zip(self._named, means.tolist(), strict=True))
+        return dict(zip(self._named[1:], found[0, 1:].tolist(), strict=True))
 
     def voices(self, columns: list[Floats]) -> Mask:
         return self._voices(np.array([average_ranks(values) for values in columns]))
 
     def combine(self, columns: list[Floats]) -> Floats:
         ranks = np.array([average_ranks(values) for values in columns])
-        voices = self._voices(ranks)
-        total: Floats = np.log(ranks[voices] / ranks.shape[1]).mean(axis=0) * len(columns)
+        terms = np.log(ranks / ranks.shape[1])
+        lacking = self.optional[:, None] & np.isnan(np.array(columns))
+        if lacking.any():
+            terms = np.where(lacking, terms[~self.optional].mean(axis=0), terms)
+        total: Floats = terms[self._voices(ranks)].mean(axis=0) * len(columns)
         return total
+
+    @property
+    def optional(self) -> Mask:
+        return np.array([bool(self.core) and part not in self.core for part in self.parts])
 
     @cached_property
     def _aspects(self) -> list[object]:
         """The aspect of each part."""
         if self.together is None:
-            return [_aspect(part) for part in self.parts]
-        return [next((tuple(aspect) for aspect in self.together if part in aspect), (part,)) for part in self.parts]
+            of = [_aspect(part) for part in self.parts]
+        else:
+            of = [next((tuple(each) for each in self.together if part in each), (part,)) for part in self.parts]
+        return [CORE if part in self.core else own for part, own in zip(self.parts, of, strict=True)]
+
+    @cached_property
+    def _members(self) -> list[list[int]]:
+        """The places of the parts of each aspect, each part once, the core's first."""
+        of = self._aspects
+        aspects = sorted(dict.fromkeys(of), key=lambda aspect: aspect != CORE)
+        once = [place for place, part in enumerate(self.parts) if part not in self.parts[:place]]
+        return [[place for place in once if of[place] == aspect] for aspect in aspects]
+
+    @property
+    def _named(self) -> list[tuple[str, ...]]:
+        return [tuple(str(self.parts[place]) for place in places) for places in self._members]
+
+    def _products(self, ranks: Floats) -> Floats:
+        return np.array([_product(ranks[places]) for places in self._members])
 
     def _voices(self, ranks: Floats) -> Mask:
-        of = self._aspects
-        aspects = list(dict.fromkeys(of))
-        members = [[place for place, own in enumerate(of) if own == aspect] for aspect in aspects]
-        heard = agreeing(np.array([_product(ranks[places]) for places in members]), self.agreement)
-        return np.array([heard[aspects.index(own)] for own in of])
+        products = self._products(ranks)
+        heard = agreeing_with(products, self.agreement) if self.core else agreeing(products, self.agreement)
+        of = [self._aspects[places[0]] for places in self._members]
+        return np.array([heard[of.index(own)] for own in self._aspects])
+
+
+CORE = "the core"
+"""The aspect of the core's parts."""
 
 
 def _aspect(part: Part) -> object:
@@ -226,15 +275,20 @@ def _product(ranks: Floats) -> Floats:
     return average_ranks(ranks.prod(axis=0)) if len(ranks) > 1 else ranks[0]
 
 
+def agreeing_with(ranks: Floats, agreement: float) -> Mask:
+    """Which rows of ranks (aspects × candidates) agree with the first one."""
+    voices = np.full(len(ranks), True)
+    if ranks.shape[1] >= FEWEST:
+        voices[1:] = _correlations(ranks)[0, 1:] >= agreement
+    return voices
+
+
 def agreeing(ranks: Floats, agreement: float) -> Mask:
     """Which rows of ranks (aspects × candidates) agree with one another."""
     voices = np.full(len(ranks), True)
     if ranks.shape[1] < FEWEST:
         return voices
-    centred = ranks - ranks.mean(axis=1, keepdims=True)
-    norms = np.linalg.norm(centred, axis=1)
-    units = centred / np.where(norms > 0, norms, 1.0)[:, None]  # an aspect that tells nothing apart agrees with none
-    correlations = units @ units.T
+    correlations = _correlations(ranks)
     np.fill_diagonal(correlations, 0.0)
     while voices.sum() > 2:
         heard = np.flatnonzero(voices)
@@ -244,3 +298,12 @@ def agreeing(ranks: Floats, agreement: float) -> Mask:
             break
         voices[heard[worst]] = False
     return voices
+
+
+def _correlations(ranks: Floats) -> Floats:
+    """Of each row with each; of a row that tells nothing apart, zero."""
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1)
+    units = centred / np.where(norms > 0, norms, 1.0)[:, None]
+    found: Floats = units @ units.T
+    return found
