@@ -1,18 +1,19 @@
 """The study behind the ranking ``trainless``: docs/ranking.md and its numbers from results/.
 
-    python benchmarks/ranking_study.py --draws 1000      # benchmarks/results/ranking.json; make docs-figures then
+    python -m benchmarks.ranking_study --draws 1000      # benchmarks/results/ranking.json; make docs-figures then
 
-Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0009-a-ranking-of-aspects.md.
+Needs the tables (TRAINLESS_DATA). The protocol is docs/decisions/0018-a-core-and-who-agrees-with-it.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,271 +21,309 @@ import numpy as np
 import numpy.typing as npt
 
 from trainless.bench.correlation import kendall, ndcg, spearman
-from trainless.bench.figures import bars, scatter
+from trainless.bench.figures import bars
 from trainless.bench.score_library import COUNTS, ScoreLibrary, column_of, places, truth
 from trainless.bench.weighted_order import sample_of
-from trainless.core.ranks import average_ranks
 from trainless.core.task import Task
 from trainless.proxies.proxy import registry as proxies
-from trainless.rankings import Consensus, RankProduct
+from trainless.rankings import Consensus
 from trainless.rankings import registry as rankings
-from trainless.rankings.products import Lexicographic
 from trainless.runs.score_file import read_scores
 from trainless.spaces import space
 from trainless.spaces.protocol import counter
 
 ROOT = Path(__file__).resolve().parents[1]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-OURS = "trainless"
-STUDY = {
-    "P6 (the first study's)": ("trainability", "flops", "jacov", "loss_ntk", "ntk_mse", "synflow"),
-    "LF7 (the first study's, label-free)": (
-        *("synflow", "flops", "trainability", "block_meco", "isolated_jacov", "layer_entropy", "feature_rank"),
-    ),
-    "FLOPs and jacov": ("flops", "jacov"),
-}
-BEFORE = Consensus(
-    (
-        *("flops", "layers", "synflow", "meco", "expressivity", "swap", "jacov", "isolated_jacov"),
-        *("layer_entropy", "trainability", "loss_ntk"),
-    ),
-    together=(),
-)
-"""What decision 8 had chosen."""
-
-FIGURES = ROOT / "docs" / "figures"
-PUBLISHED = ("az-nas", "vkdnw-agg")
-LEARNED = ROOT / "benchmarks" / "results" / "learned.json"
 REPORT = ROOT / "benchmarks" / "results" / "ranking.json"
-BARS = {
-    "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120-bars.svg",
-    "DARTS, half B": "ranking-darts-bars.svg",
-    "NAS-Bench-101, 32 channels, tested before": "ranking-nb101-bars.svg",
-}
-PLACE = "place by accuracy, in percent"
-DOTS = {
-    "NAS-Bench-201, half B, ImageNet16-120": "ranking-imagenet16-120.svg",
-    "NAS-Bench-101, 32 channels, never scored before": "ranking-nb101.svg",
-}
+FIGURES = ROOT / "docs" / "figures"
+EXPERIENCE = ROOT / "trainless" / "rankings" / "experience.json"
+LEARNED = ROOT / "benchmarks" / "results" / "learned.json"
+OURS, BEFORE = "trainless-2", "trainless-1"
+DEVELOPED = "chose"
+Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Population:
-    """Networks with a truth and scores that are higher for better ones.
+@dataclass(frozen=True)
+class Source:
+    """A space with trained networks, and the files that have their scores.
 
     Args:
-        title: What it is.
-        truth: Accuracy in percent.
-        columns: Scores by proxy.
-        tests: Whether it played no part in choosing.
+        title: Its name for people.
+        table: The table of accuracies.
+        files: Files of scores; the first one that has a proxy counts.
+        tasks: Task and metric of each column of accuracies.
+        parameters: Of the space that was scored.
     """
 
     title: str
-    truth: Floats
-    columns: Mapping[str, Floats]
-    tests: bool = True
-
-    def within(self, title: str, mask: Mask, tests: bool = True) -> Population:
-        """Some of the networks."""
-        return Population(title, self.truth[mask], {name: row[mask] for name, row in self.columns.items()}, tests)
+    table: str
+    files: tuple[str, ...]
+    tasks: tuple[tuple[str, str], ...]
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
-def half(tag: str, numbers: npt.NDArray[np.integer]) -> Mask:
-    """Which of some numbers are in half A."""
-    return np.array([zlib.crc32(f"{tag}/{number}".encode()) & 1 == 0 for number in numbers])
+_INDOOR = ("autoencoder", "room_layout", "class_object", "class_scene", "jigsaw", "normal", "segmentsemantic")
+SOURCES = (
+    Source(
+        *("NAS-Bench-201", "nb201", ("nb201_own", "nb201_paths")),
+        tuple((task, "test") for task in ("cifar10", "cifar100", "ImageNet16-120")),
+    ),
+    Source("NAS-Bench-101", "nb101", ("nb101_thin", "nb101_paths"), (("cifar10", "valid"),), {"channels": 32}),
+    Source("DARTS", "darts", ("darts", "darts_paths"), (("cifar10", "valid"),), {"channels": 16, "cells": 8}),
+    Source("NAS-Bench-Macro", "nb-macro", ("nb-macro",), (("cifar10", "test"),)),
+    Source("TransNAS micro", "transnas-micro", ("transnas-micro",), tuple((task, "valid") for task in _INDOOR)),
+)
 
 
-def scored(library: ScoreLibrary, table: str, file: str, task: str, metric: str, **parameters: int) -> Any:
-    """The rows of a table that a file scored: their truth, their scores, the rows and their place in the file."""
-    opened, stored = library.table(table), read_scores(library.folder / file)
-    rows = places(stored.archs, opened)
-    known = rows >= 0
-    rules = space(opened.space, **parameters)
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """Networks of one space: accuracies by task, scores that are higher for better ones, and which were asked for."""
+
+    title: str
+    truths: Mapping[str, Floats]
+    scores: Mapping[str, Floats]
+    asked: Mapping[str, npt.NDArray[np.bool_]]
+
+    @cached_property
+    def columns(self) -> dict[str, Floats]:
+        """The scores that were asked for of all of them."""
+        return {name: row for name, row in self.scores.items() if self.asked[name].all()}
+
+    def among(self, mask: npt.NDArray[np.bool_]) -> Networks:
+        """Some of them."""
+        some = ({name: row[mask] for name, row in rows.items()} for rows in (self.truths, self.scores, self.asked))
+        return Networks(self.title, *some)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.truths.values())))
+
+
+def networks(library: ScoreLibrary, source: Source) -> tuple[Networks, npt.NDArray[np.intp]]:
+    """The rows of a space's table with every score that our ranking needs asked for, and which rows these are."""
+    table = library.table(source.table)
+    found: dict[str, Any] = {}
+    for name in source.files:
+        stored = read_scores(library.folder / f"{name}.npz")
+        rows = places(stored.archs, table)
+        for proxy in stored.proxies:
+            if proxy not in found and stored.seeds_of(proxy):
+                found[proxy] = column_of(stored, proxy, rows)
+    asked = np.logical_and.reduce([found[name].asked for name in rankings[OURS].proxies])
+    kept = np.flatnonzero(asked)
+    rules = space(table.space, **source.parameters)
     count = counter(rules, Task.noise((3, 32, 32), 10))
-    counted = [count(rules.parse(arch)) for arch, have in zip(opened.archs, known, strict=True) if have]
-    columns = {name: np.array([getattr(each, name) for each in counted], np.float64) for name in COUNTS}
-    for name in stored.proxies:
-        column = column_of(stored, name, rows)
-        sign = 1 if proxies[name].higher_is_better else -1
-        columns[name] = np.where(column.asked, sign * column.values[0], np.nan)[known]
-    asked = {name: column_of(stored, name, rows).asked[known] for name in stored.proxies}
-    return Population(file, truth(opened, task, metric)[known], columns), asked, np.flatnonzero(known), rows[known]
+    counted = [count(rules.parse(table.archs[row])) for row in kept]
+    scores = {
+        name: column.values[0][kept] * (1 if proxies[name].higher_is_better else -1) for name, column in found.items()
+    }
+    scores |= {name: np.array([getattr(each, name) for each in counted], np.float64) for name in COUNTS}
+    every = {name: column.asked[kept] for name, column in found.items()} | dict.fromkeys(
+        COUNTS, np.full(len(kept), True)
+    )
+    truths = {task: truth(table, task, metric)[kept] for task, metric in source.tasks}
+    return Networks(source.title, truths, scores, every), kept
 
 
-def whole(population: Population, asked: Mapping[str, Mask], names: tuple[str, ...]) -> Mask:
-    """Networks for which all of these proxies were asked."""
-    every = [asked[name] for name in names if name in asked]
-    return np.logical_and.reduce([*every, np.isfinite(population.truth)])
-
-
-def populations(library: ScoreLibrary) -> Iterator[Population]:
-    """All populations."""
-    needed = rankings[OURS].proxies
-    live = library.population("nb201", "no-dead-edges")
-    for task in ("cifar10", "cifar100", "ImageNet16-120"):
-        nb201, _, rows, classes = scored(library, "nb201", "nb201_own.npz", task, "test")
-        first = half("half", classes)
-        yield nb201.within(f"NAS-Bench-201, half A, {task}", first & live[rows], tests=False)
-        yield nb201.within(f"NAS-Bench-201, half B, {task}", ~first & live[rows])
-        yield nb201.within(f"NAS-Bench-201, 9,445, {task}", live[rows])
-        yield replace(nb201, title=f"NAS-Bench-201, all 15,625, {task}")
-    darts, asked, rows, _ = scored(library, "darts", "darts.npz", "cifar10", "valid", channels=16, cells=8)
-    complete = whole(darts, asked, needed)
-    seen = json.loads((library.folder / "seen.json").read_text(encoding="utf-8"))
-    before = np.isin(rows, seen["darts"])
-    chose = before & half("d", rows)
-    yield common(darts, asked, "DARTS, half A", complete & chose, tests=False)
-    yield common(darts, asked, "DARTS, half B", complete & before & ~chose)
-    yield common(darts, asked, "DARTS, scored after the choice", complete & ~before)
-    full, asked, rows, _ = scored(library, "nb101", "nb101.npz", "cifar10", "valid")
-    complete = whole(full, asked, needed)
-    chose = np.isin(rows, seen["nb101"])
-    yield common(full, asked, "NAS-Bench-101, full width", complete & chose, tests=False)
-    yield common(full, asked, "NAS-Bench-101, full width, others", complete & ~chose)
-    thin, asked, rows, _ = scored(library, "nb101", "nb101_thin.npz", "cifar10", "valid", channels=32)
-    complete = whole(thin, asked, needed)
-    chose, sampled = np.isin(rows, seen["nb101"]), np.isin(rows, seen["nb101_sampled"])
-    yield common(thin, asked, "NAS-Bench-101, 32 channels", complete & chose, tests=False)
-    yield common(thin, asked, "NAS-Bench-101, 32 channels, tested before", complete & sampled & ~chose)
-    yield common(thin, asked, "NAS-Bench-101, 32 channels, never scored before", complete & ~sampled)
-
-
-def common(population: Population, asked: Mapping[str, Mask], title: str, mask: Mask, tests: bool = True) -> Population:
-    """Some of the networks, with the proxies that all of them were asked."""
-    found = population.within(title, mask, tests)
-    kept = {name: row for name, row in found.columns.items() if name not in asked or asked[name][mask].all()}
-    return replace(found, columns=kept)
-
-
-def candidates() -> dict[str, Any]:
-    """Rankings by name: the published, the first study's, ours."""
-    found: dict[str, Any] = {name: RankProduct(parts) for name, parts in STUDY.items()}
-    found |= {name: rankings[name] for name in ("az-nas", "vkdnw-agg")}
-    return {**found, "ours before (decision 8)": BEFORE, OURS: rankings[OURS]}
-
-
-def value(ranking: Any, population: Population) -> Floats | None:
-    """A ranking's values; None where a proxy was not scored."""
-    if not set(ranking.proxies) <= set(population.columns):
+def value(ranking: Any, found: Networks) -> Floats | None:
+    """A ranking's values, or a proxy's by its name; None where something was not scored."""
+    if isinstance(ranking, str):
+        return found.columns.get(ranking)
+    if not set(ranking.proxies) <= set(found.columns):
         return None
-    columns = [_column(part, population) for part in ranking.parts]
-    return np.asarray(ranking.combine(columns))
+    return np.asarray(ranking.combine([found.columns[part] for part in ranking.parts]))
 
 
-def _column(part: Any, population: Population) -> Floats:
-    if not isinstance(part, Lexicographic):
-        return population.columns[part]
-    pairs = np.stack([population.columns[name] for name in part.proxies], axis=1)
-    known = ~np.isnan(pairs).any(axis=1)
-    found = np.full(len(pairs), np.nan)
-    found[known] = np.unique(pairs[known], axis=0, return_inverse=True)[1].reshape(-1)
-    return found
+def rho(ranking: Any, found: Networks) -> float:
+    """Spearman's ρ, the mean over tasks; failures are last."""
+    values = value(ranking, found)
+    if values is None:
+        return math.nan
+    return float(np.mean([spearman(sample_of(values, accuracy))[0] for accuracy in found.truths.values()]))
 
 
-def judged(values: Floats, population: Population, draws: int) -> dict[str, float]:
-    """Spearman with its interval, Kendall, nDCG@1000 (or of the first fifth where there are fewer than 4,000)."""
-    top = 1000 if len(values) >= 4000 else max(1, len(values) // 5)
+@cache
+def compared() -> dict[str, Any]:
+    """What is compared, by name: our ranking, the one before, published ones, and measures by themselves."""
+    alone = ("paths", "flops", "params", "layers", "naswot", "swap", "expressivity", "meco", "isolated_jacov")
+    return {OURS: rankings[OURS], BEFORE: rankings[BEFORE], "az-nas": rankings["az-nas"], **{one: one for one in alone}}
+
+
+@cache
+def family() -> tuple[Consensus, ...]:
+    """The formulas that were chosen among: a core that counts by paths, and aspects that may agree with it."""
+    cores = (
+        *(("expressivity",), ("expressivity", "layers"), ("expressivity", "flops"), ("expressivity", "params")),
+        *(("expressivity", "meco"), ("expressivity", "meco", "layers"), ("expressivity", "meco", "flops")),
+        ("expressivity", "layers", "naswot"),
+    )
+    voices: tuple[tuple[tuple[str, ...], ...], ...] = (
+        (("isolated_jacov",), ("isometry",)),
+        (("isolated_jacov",), ("layer_entropy",)),
+        (("isolated_jacov",), ("isometry",), ("layer_entropy",)),
+        (("isolated_jacov",), ("layer_entropy", "isometry")),
+        (("isolated_jacov",), ("isometry",), ("trainability",)),
+    )
+    return tuple(
+        Consensus(("paths",) * times + core + sum(aspects, ()), aspects, agreement, ("paths", *core))
+        for core, aspects in itertools.product(cores, voices)
+        for times in (1, 2, 3)
+        for agreement in (0.0, 0.05, 0.1, 0.2)
+    )
+
+
+def described(ranking: Consensus) -> str:
+    """A formula of the family in a line."""
+    core = " × ".join(
+        f"{name}{'²³'[ranking.parts.count(name) - 2] if ranking.parts.count(name) > 1 else ''}" for name in ranking.core
+    )
+    voices = [" × ".join(aspect) for aspect in ranking.together or ()]
+    return f"{core}; {', '.join(voices)} from {ranking.agreement:g}"
+
+
+def left_out(developed: Sequence[Networks]) -> dict[str, Any]:
+    """For every space the formula that the others choose, by their mean, and what it has there."""
+    every = np.array([[rho(ranking, found) for found in developed] for ranking in family()])
+    every = np.where(np.isnan(every), -1.0, every)
+    found = {}
+    for place, space_ in enumerate(developed):
+        best = int(np.delete(every, place, axis=1).mean(axis=1).argmax())
+        found[space_.title] = {"formula": described(family()[best]), "spearman": round(float(every[best, place]), 4)}
+    best = int(every.mean(axis=1).argmax())
+    return {
+        "formulas": len(family()),
+        "spaces": found,
+        "mean": round(float(np.mean([one["spearman"] for one in found.values()])), 4),
+        "all": {"formula": described(family()[best]), "mean": round(float(every[best].mean()), 4)},
+    }
+
+
+def judged(values: Floats, accuracy: Floats, draws: int) -> dict[str, float]:
+    """Spearman with its interval over networks, Kendall, nDCG of the first fifth."""
     rng = np.random.default_rng(0)
     counts = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), draws).T.astype(np.float64)
-    point, many = sample_of(values, population.truth), sample_of(values, population.truth, counts)
-    low, high = np.quantile(spearman(many), [0.025, 0.975])
+    point = sample_of(values, accuracy)
+    low, high = np.quantile(spearman(sample_of(values, accuracy, counts)), [0.025, 0.975])
+    top = max(1, min(1000, len(values) // 5))
     found = {"spearman": spearman(point)[0], "low": low, "high": high, "kendall": kendall(point)[0]}
     return {name: round(float(one), 4) for name, one in {**found, "ndcg": ndcg(point, top)[0]}.items()}
 
 
-def study(library: ScoreLibrary, draws: int) -> dict[str, Any]:
-    """Every figure of the page."""
-    report: dict[str, Any] = {"populations": {}, "ablation": {}, "agreement": {}}
-    report["noise"] = without_data(library, draws)
-    for population in populations(library):
-        boards = {}
-        for name, ranking in candidates().items():
-            values = value(ranking, population)
-            if values is not None:
-                boards[name] = judged(values, population, draws)
-                if name == OURS and population.title in DOTS:
-                    places_by = 100 * average_ranks(population.truth) / len(population.truth)
-                    scatter(FIGURES / DOTS[population.title], values, places_by, name=OURS, truth=PLACE)
-        singles = {name: judged(row, population, 2) for name, row in population.columns.items() if np.ptp(_filled(row))}
-        report["populations"][population.title] = {
-            "networks": len(population.truth),
-            "tests": population.tests,
-            "coverage": _coverage(population),
-            "heard": _heard(population),
-            "rankings": boards,
-            "singles": {name: one["spearman"] for name, one in singles.items()},
-        }
-        report["ablation"][population.title] = _ablation(population)
-        report["agreement"][population.title] = {
-            str(level): judged(_need(replace(_ours(), agreement=level), population), population, 2)["spearman"]
-            for level in (-1.0, 0.0, 0.1, 0.2, 0.3, 0.4)
-        }
-    return report
-
-
-def without_data(library: ScoreLibrary, draws: int) -> dict[str, dict[str, Any]]:
-    """The ranking on noise and on images, on the networks that were scored on both."""
+def means(developed: Sequence[Networks], draws: int) -> dict[str, dict[str, float]]:
+    """The mean ρ over spaces of all that is compared, with an interval over spaces and networks."""
     found = {}
-    live = library.population("nb201", "no-dead-edges")
-    for task in ("cifar10", "cifar100", "ImageNet16-120"):
-        noise, asked, rows, _ = scored(library, "nb201", "nb201_without_data.npz", task, "test")
-        images, _, places_, _ = scored(library, "nb201", "nb201_own.npz", task, "test")
-        both = whole(noise, asked, rankings[OURS].proxies)
-        for title, mask in ((f"all, {task}", both), (f"no dead edges, {task}", both & live[rows])):
-            same = np.isin(places_, rows[mask])
-            found[title] = {
-                "networks": int(mask.sum()),
-                "noise": judged(_need(rankings[OURS], noise.within("", mask)), noise.within("", mask), draws),
-                "images": judged(_need(rankings[OURS], images.within("", same)), images.within("", same), draws),
-            }
+    for name, ranking in compared().items():
+        columns = [value(ranking, one) for one in developed]
+        if any(column is None for column in columns):
+            continue
+        rng = np.random.default_rng(0)
+        many = np.zeros((len(developed), draws))
+        for place, (one, column) in enumerate(zip(developed, columns, strict=True)):
+            counts = rng.multinomial(len(one), np.full(len(one), 1 / len(one)), draws).T.astype(np.float64)
+            each = [spearman(sample_of(np.asarray(column), accuracy, counts)) for accuracy in one.truths.values()]
+            many[place] = np.nan_to_num(np.mean(each, axis=0))
+        chosen = rng.integers(len(developed), size=(len(developed), draws))
+        low, high = np.quantile(np.take_along_axis(many, chosen, axis=0).mean(axis=0), [0.025, 0.975])
+        point = float(np.mean([np.nan_to_num(rho(ranking, one)) for one in developed]))
+        found[name] = {"mean": round(point, 4), "low": round(float(low), 4), "high": round(float(high), 4)}
     return found
 
 
-def _need(ranking: Any, population: Population) -> Floats:
-    values = value(ranking, population)
-    if values is None:
-        raise SystemExit(f"{population.title} lacks scores of {', '.join(ranking.proxies)}")
-    return values
+def variants() -> dict[str, Consensus]:
+    """Our formula with one thing changed."""
+    ours = cast(Consensus, rankings[OURS])
+    voices = [name for name in dict.fromkeys(ours.parts) if name not in ours.core]
 
+    def formula(
+        times: int, core: tuple[str, ...], others: Sequence[str], agreement: float = 0.2, **more: Any
+    ) -> Consensus:
+        return Consensus((*("paths",) * times, *core, *others), agreement=agreement, core=("paths", *core), **more)
 
-def _filled(row: Floats) -> Floats:
-    return np.where(np.isfinite(row), row, np.nanmin(np.where(np.isfinite(row), row, np.inf)))
-
-
-def _coverage(population: Population) -> float:
-    """The share of networks with every score of our ranking."""
-    every = np.all([np.isfinite(population.columns[name]) for name in rankings[OURS].proxies], axis=0)
-    return round(float(every.mean()), 4)
-
-
-def _ours() -> Consensus:
-    return cast(Consensus, rankings[OURS])
-
-
-def _heard(population: Population) -> list[str]:
-    ranking: Any = rankings[OURS]
-    voices = ranking.voices([population.columns[name] for name in ranking.parts])
-    return [name for name, voice in zip(ranking.parts, voices, strict=True) if voice]
-
-
-def _ablation(population: Population) -> dict[str, float]:
-    """Spearman without each ingredient, with every one heard, each an aspect of its own, and with others added."""
-    ours = _ours()
-    made = {
-        f"without {gone}": replace(ours, parts=tuple(one for one in ours.parts if one != gone)) for gone in ours.parts
+    changed = {
+        f"without {name}": formula(2, ("expressivity",), [one for one in voices if one != name]) for name in voices
     }
-    made["all heard"] = replace(ours, agreement=-1.0)
-    made["no aspects"] = replace(ours, together=())
-    made["trainability for isometry"] = replace(
-        ours, parts=tuple("trainability" if part == "isometry" else part for part in ours.parts)
-    )
-    alone = (("meco", "expressivity", "swap"), ("layer_entropy", "isometry"))  # the ranking's own, so that it stays so
-    made["loss_ntk too"] = replace(ours, parts=(*ours.parts, "loss_ntk"), together=alone)
-    found = {name: value(ranking, population) for name, ranking in made.items()}
+    changed["without expressivity"] = formula(2, (), voices)
+    changed["without paths"] = Consensus(("expressivity", *voices), core=("expressivity",))
+    changed |= {
+        f"paths {word}": formula(times, ("expressivity",), voices) for times, word in ((1, "once"), (3, "thrice"))
+    }
+    changed["with meco"] = formula(2, ("expressivity", "meco"), voices)
+    changed["with FLOPs"] = formula(2, ("expressivity", "flops"), voices)
+    changed["with NASWOT"] = formula(2, ("expressivity", "naswot"), voices)
+    changed["every voice by itself"] = formula(2, ("expressivity",), voices, together=())
+    changed["all heard"] = formula(2, ("expressivity",), voices, -1.0)
+    changed["none heard"] = formula(2, ("expressivity",), voices, 2.0)
+    return changed
+
+
+def study(library: ScoreLibrary, draws: int) -> dict[str, Any]:
+    """Every figure of the page."""
+    seen = json.loads((library.folder / "seen.json").read_text(encoding="utf-8"))["second"]
+    report: dict[str, Any] = {"populations": {}, "agreement": {}, "heard": {}, "coverage": {}}
+    developed = []
+    for source in SOURCES:
+        found, rows = networks(library, source)
+        chose = np.isin(rows, seen[source.table])
+        developed.append(found.among(chose))
+        for title, mask in ((f"{source.title} (chose)", chose), (source.title, ~chose)):
+            if mask.sum() >= 100:
+                report["populations"][title] = _population(found.among(mask), draws)
+        ours, whole = cast(Consensus, rankings[OURS]), found.among(chose)
+        report["agreement"][source.title] = agreements(ours, whole)
+        report["coverage"][source.title] = round(float(np.isfinite(whole.columns["paths"]).mean()), 4)
+    report["means"] = means(developed, draws)
+    report["left out"] = left_out(developed)
+    report["ablation"] = {
+        name: {one.title: round(rho(ranking, one), 4) for one in developed}
+        for name, ranking in {"as it is": rankings[OURS], **variants()}.items()
+    }
+    report["noise"] = without_data(library, draws)
+    return report
+
+
+def agreements(ranking: Consensus, found: Networks) -> dict[str, float]:
+    """By aspect, how its order agrees with the core's."""
+    columns = [found.columns[part] for part in ranking.parts]
+    return {" × ".join(names): round(one, 4) for names, one in ranking.agreements_of(columns).items()}
+
+
+def _population(found: Networks, draws: int) -> dict[str, Any]:
+    boards: dict[str, dict[str, Any]] = {}
+    for task, accuracy in found.truths.items():
+        boards[task] = {}
+        for name, ranking in compared().items():
+            values = value(ranking, found)
+            if values is not None:
+                boards[task][name] = judged(values, accuracy, draws if name in (OURS, BEFORE) else 2)
+    return {"networks": len(found), "tasks": boards}
+
+
+def without_data(library: ScoreLibrary, draws: int) -> dict[str, dict[str, Any]]:
+    """Our ranking on noise and on images, on the networks of NAS-Bench-201 that were scored on both."""
+    noise, rows = networks(library, Source("", "nb201", ("nb201_without_data", "nb201_paths"), SOURCES[0].tasks))
+    images, every = networks(library, SOURCES[0])
+    same = images.among(np.isin(every, rows))
+    found = {}
+    for task, accuracy in noise.truths.items():
+        both = {"noise": noise, "images": same}
+        found[task] = {
+            name: judged(np.asarray(value(rankings[OURS], one)), accuracy, draws) for name, one in both.items()
+        }
+        found[task]["networks"] = len(noise)
+    return found
+
+
+def experience(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``score --ranking`` compares with: for each space the agreements, and the ρ that came of them."""
+    ours = {title: one["tasks"] for title, one in report["populations"].items() if title.endswith(f"({DEVELOPED})")}
     return {
-        name: math.nan if values is None else judged(values, population, 2)["spearman"]
-        for name, values in found.items()
+        OURS: {
+            title: {
+                "agreements": report["agreement"][title],
+                "spearman": round(
+                    float(np.mean([one[OURS]["spearman"] for one in ours[f"{title} (chose)"].values()])), 2
+                ),
+            }
+            for title in report["agreement"]
+        }
     }
 
 
@@ -296,94 +335,83 @@ def rendered() -> str:
 
 def page(report: Mapping[str, Any], template: str) -> str:
     """The page: the text with tables in place of their names."""
-    found = report["populations"]
-    lines = ["| population | networks | " + " | ".join(candidates()) + " |"]
-    lines += ["| --- " * (2 + len(candidates())) + "|"]
-    for title, one in found.items():
-        cells = [_cell(one["rankings"].get(name)) for name in candidates()]
-        lines.append(f"| {title}{'' if one['tests'] else ' (chose)'} | {one['networks']:,} | {' | '.join(cells)} |")
-    singles = ["| population | best single proxies | FLOPs | parameters |", "| --- | --- | --- | --- |"]
-    for title, one in found.items():
-        best = sorted(one["singles"].items(), key=lambda item: -item[1])[:4]
-        text = ", ".join(f"{name} {score:.3f}" for name, score in best)
-        singles.append(f"| {title} | {text} | {one['singles']['flops']:.3f} | {one['singles']['params']:.3f} |")
-    silenced = ["| population | silenced |", "| --- | --- |"]
-    every = rankings[OURS].proxies
-    for title, one in found.items():
-        quiet = [name for name in every if name not in one["heard"]]
-        silenced.append(f"| {title} | {', '.join(quiet) or 'none'} |")
-    noise = ["| networks | | on noise | on images |", "| --- | --- | --- | --- |"]
-    for title, one in report["noise"].items():
-        noise.append(f"| {title} | {one['networks']:,} | {_cell(one['noise'])} | {_cell(one['images'])} |")
-    tables = {"RANKINGS": lines, "SINGLES": singles, "SILENCED": silenced, "NOISE": noise}
-    tables["ABLATION"] = _matrix(report["ablation"], "")
-    tables["AGREEMENT"] = _matrix(report["agreement"], "agreement ")
-    figures = {name: "\n".join(rows) for name, rows in tables.items()} | _ranges(report)
-    for name, text in figures.items():
-        template = template.replace("{" + name + "}", text)
+    tables = {
+        "SPACES": _spaces(report),
+        "LEFT_OUT": _left_out(report["left out"]),
+        "ABLATION": _matrix(report["ablation"], "formula"),
+        "AGREEMENT": _agreement(report),
+        "NOISE": _noise(report["noise"]),
+    }
+    for name, rows in tables.items():
+        template = template.replace("{" + name + "}", "\n".join(rows))
     return template
 
 
-def _ranges(report: Mapping[str, Any]) -> dict[str, str]:
-    """From what to what some figures go, by their names in the text."""
-    darts = {title: one for title, one in report["populations"].items() if title.startswith("DARTS")}
-    found = {title: (one["rankings"][OURS]["spearman"], one["singles"]) for title, one in darts.items()}
-    noise = {title: one["images"]["spearman"] - one["noise"]["spearman"] for title, one in report["noise"].items()}
-    losses = [
-        found[title][0] - one["rankings"][name]["spearman"]
-        for title, one in darts.items()
-        for name in PUBLISHED
-        if name in one["rankings"]
-    ]
-    learned = json.loads(LEARNED.read_text(encoding="utf-8"))["learned"]
-    drawn = [one for task in learned.values() for one in task["proxies and structure"].values()]
-    within = [one["within_90"][0] for one in drawn if "within_90" in one]
-    return {
-        "HEARD": _between([report["ablation"][title]["all heard"] for title in darts], 2),
-        "FLOPS": _between([singles["flops"] for _, singles in found.values()], 2),
-        "ABOVE_FLOPS": _between([rho - singles["flops"] for rho, singles in found.values()], 3),
-        "ABOVE_PARAMS": _between([rho - singles["params"] for rho, singles in found.values()], 3),
-        "LOSS": f"{min(losses):.1f}",
-        "NOISE_COSTS": _between([gap for title, gap in noise.items() if "ImageNet" not in title], 3),
-        "NOISE_GAINS": _between([-gap for title, gap in noise.items() if "ImageNet" in title], 3),
-        "WITHIN": f"{100 * min(within):.0f} to {100 * max(within):.0f} %",
-    }
+def _spaces(report: Mapping[str, Any]) -> list[str]:
+    names = list(compared())
+    lines = ["| networks | how many | " + " | ".join(names) + " |", "| --- " * (2 + len(names)) + "|"]
+    for title, one in report["populations"].items():
+        for task, board in one["tasks"].items():
+            best = max(board[name]["spearman"] for name in names if name in board and name not in (OURS, BEFORE))
+            cells = [_cell(board.get(name), whole=name in (OURS, BEFORE), best=best) for name in names]
+            lines.append(f"| {title}, {task} | {one['networks']:,} | {' | '.join(cells)} |")
+    row = [_mean(report["means"].get(name)) for name in names]
+    return [*lines, f"| **mean over the spaces that chose** | | {' | '.join(row)} |"]
 
 
-def _between(values: Sequence[float], digits: int) -> str:
-    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+def _cell(one: Mapping[str, float] | None, *, whole: bool, best: float) -> str:
+    if one is None or math.isnan(one["spearman"]):
+        return "–"
+    text = f"{one['spearman']:.3f}"
+    if whole:
+        return f"{text} [{one['low']:.3f}, {one['high']:.3f}]"
+    return f"*{text}*" if one["spearman"] == best else text
+
+
+def _mean(one: Mapping[str, float] | None) -> str:
+    return "–" if one is None else f"{one['mean']:.3f} [{one['low']:.2f}, {one['high']:.2f}]"
+
+
+def _left_out(found: Mapping[str, Any]) -> list[str]:
+    lines = ["| left out | what the others choose | ρ on what was left out |", "| --- | --- | --- |"]
+    lines += [f"| {title} | {one['formula']} | {one['spearman']:.3f} |" for title, one in found["spaces"].items()]
+    return [*lines, f"| mean | | **{found['mean']:.3f}** |"]
+
+
+def _matrix(rows: Mapping[str, Mapping[str, float]], corner: str) -> list[str]:
+    names = list(next(iter(rows.values())))
+    lines = [f"| {corner} | " + " | ".join(names) + " | mean |", "| --- " * (2 + len(names)) + "|"]
+    for title, row in rows.items():
+        cells = ["–" if math.isnan(row[name]) else f"{row[name]:.3f}" for name in names]
+        lines.append(f"| {title} | {' | '.join(cells)} | {np.mean([*row.values()]):.3f} |")
+    return lines
+
+
+def _agreement(report: Mapping[str, Any]) -> list[str]:
+    aspects = list(next(iter(report["agreement"].values())))
+    lines = ["| space | " + " | ".join(aspects) + " | ranked |", "| --- " * (2 + len(aspects)) + "|"]
+    for title, row in report["agreement"].items():
+        cells = [f"{row[name]:.2f}{'' if row[name] >= 0.2 else ' (silent)'}" for name in aspects]
+        lines.append(f"| {title} | {' | '.join(cells)} | {100 * report['coverage'][title]:.0f} % |")
+    return lines
+
+
+def _noise(found: Mapping[str, Any]) -> list[str]:
+    lines = ["| networks of NAS-Bench-201 | | on noise | on images |", "| --- | --- | --- | --- |"]
+    for task, one in found.items():
+        cells = [
+            f"{one[name]['spearman']:.3f} [{one[name]['low']:.3f}, {one[name]['high']:.3f}]"
+            for name in ("noise", "images")
+        ]
+        lines.append(f"| {task} | {one['networks']:,} | {' | '.join(cells)} |")
+    return lines
 
 
 def pictures(folder: Path) -> None:
-    """The rankings and the best single proxies of some populations, as bars."""
-    report = json.loads(REPORT.read_text(encoding="utf-8"))
-    for title, name in BARS.items():
-        one = report["populations"][title]
-        best = sorted(one["singles"].items(), key=lambda item: -item[1])[:5]
-        values = {each: (board["spearman"], board["low"], board["high"]) for each, board in one["rankings"].items()}
-        values |= {f"{each} alone": (score, score, score) for each, score in best}
-        bars(folder / name, values, label=f"Spearman's ρ: {title}", marked=(OURS,))
-
-
-def _matrix(rows: Mapping[str, Mapping[str, float]], prefix: str) -> list[str]:
-    names = list(next(iter(rows.values())))
-    lines = [
-        "| population | " + " | ".join(f"{prefix}{name}" for name in names) + " |",
-        "| --- " * (1 + len(names)) + "|",
-    ]
-    return [
-        *lines,
-        *(
-            f"| {title} | " + " | ".join("–" if math.isnan(row[n]) else f"{row[n]:.3f}" for n in names) + " |"
-            for title, row in rows.items()
-        ),
-    ]
-
-
-def _cell(one: Mapping[str, float] | None) -> str:
-    if one is None:
-        return "–"
-    return f"{one['spearman']:.3f} [{one['low']:.3f}, {one['high']:.3f}] / {one['kendall']:.3f} / {one['ndcg']:.3f}"
+    """The mean over the spaces of all that is compared, as bars."""
+    found = json.loads(REPORT.read_text(encoding="utf-8"))["means"]
+    values = {name: (one["mean"], one["low"], one["high"]) for name, one in found.items()}
+    bars(folder / "ranking-means.svg", values, label="Spearman's ρ, mean over five spaces", marked=(OURS,))
 
 
 def main() -> None:
@@ -393,6 +421,7 @@ def main() -> None:
     given = parser.parse_args()
     report = study(ScoreLibrary(ROOT / "results"), given.draws)
     REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    EXPERIENCE.write_text(json.dumps(experience(report), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

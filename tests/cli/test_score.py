@@ -6,6 +6,7 @@ import math
 import sqlite3
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -286,7 +287,7 @@ def test_a_ranking_puts_architectures_in_order_with_its_ingredients(trainless: C
 
 
 def test_a_silenced_ingredient_is_named() -> None:
-    values = {"flops": range(20), "synflow": range(20), "isolated_jacov": range(20, 0, -1)}
+    values = {"isolated_jacov": range(20, 0, -1)}
     records = [
         Record(f"net{place}", proxy, float(value), True)
         for proxy in registry["trainless"].proxies
@@ -294,9 +295,17 @@ def test_a_silenced_ingredient_is_named() -> None:
     ]
     found = rank("trainless", Scores(records))
     assert found.silenced == ("isolated_jacov",)
-    assert found.notes == ("Silenced, because they do not agree with the others on these candidates: isolated_jacov.",)
+    assert found.notes[0] == (
+        "Silenced, because they do not agree with the core (paths, expressivity) on these candidates: isolated_jacov"
+        " (-1.00); layer_entropy × isometry agrees with it by 1.00."
+    )
     assert [place.candidate for place in found.places] == [f"net{place}" for place in range(19, -1, -1)]
+    assert found.heard == ("paths", "expressivity", "layer_entropy", "isometry")
     assert found.places[0].ranks == {proxy: 20 if proxy == "isolated_jacov" else 1 for proxy in found.higher_is_better}
+    turned = [replace(each, value=-each.value) if each.proxy == "flops" else each for each in records]
+    families = rank("trainless", Scores(turned))
+    assert (families.heard, families.silenced) == (("params", "naswot"), ())
+    assert "of several families" in families.notes[0]
     few = rank("trainless", Scores([each for each in records if each.candidate in ("net1", "net2")]))
     assert few.silenced == ()
     assert "fewer than 16 candidates" in few.notes[0]

@@ -375,6 +375,17 @@ def test_a_core_one_at_a_time_ends_where_all_at_once_does() -> None:
     assert [seen.value(index) for index in range(200)] == pytest.approx(whole.tolist())
 
 
+def test_candidates_of_several_families_are_ranked_by_the_mixed_parts_alone() -> None:
+    up = [*map(float, range(20))]
+    ranked = Consensus(("a", "b", "c", "d", "e"), (), core=("a", "b"), size="e", mixed=("d",))
+    kin = table({"a": up, "b": up, "c": up[::-1], "d": up[::-1], "e": up})
+    assert (ranked.heard(kin), ranked.silenced(kin)) == (("a", "b"), ("c",))
+    assert ranked.likeness(kin) == pytest.approx(1)
+    strangers = table({"a": up, "b": up, "c": up, "d": up[::-1], "e": up[::-1]})
+    assert (ranked.heard(strangers), ranked.silenced(strangers)) == (("d",), ())
+    assert ranked(strangers) == pytest.approx(5 * np.log(np.arange(20, 0, -1) / 20))
+
+
 def test_our_ranking_has_versions() -> None:
     assert ranking("trainless") is ranking("trainless-2")
     assert ranking("trainless-1").proxies == (
@@ -388,7 +399,7 @@ def test_aspects_and_scales_are_the_proxies_own() -> None:
     assert isinstance(now, Consensus)
     for ours, expected in (
         (first, [{"meco", "expressivity", "swap"}, {"layer_entropy", "isometry"}]),
-        (now, [{"paths", "expressivity"}, {"layer_entropy", "isometry"}]),
+        (now, [{"paths", "expressivity"}, {"layer_entropy", "isometry"}, {"params", "flops"}]),
     ):
         aspects = dict(zip(map(str, ours.parts), ours._aspects, strict=True))
         every = dict.fromkeys(aspects.values())

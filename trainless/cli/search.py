@@ -185,3 +185,18 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
     done, steps = counted(found.spent.evaluations, "evaluation"), counted(found.steps, "step")
     say(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")
     say(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")
+    for sentence in _trust(found):
+        say(sentence)
+
+
+def _trust(found: Found) -> list[str]:
+    """How far the order may be trusted, where a ranking that is registered made it."""
+    from trainless.core.scores import Record, Scores
+    from trainless.rankings import registry
+    from trainless.rankings.trust import trust
+
+    if found.ranking not in registry:
+        return []
+    up = found.higher_is_better
+    every = ((place.text, name, value) for place in found.places for name, value in place.scores.items() if name in up)
+    return trust(registry[found.ranking], Scores([Record(text, name, value, up[name]) for text, name, value in every]))

@@ -137,12 +137,13 @@ class RankedCandidate:
 class RankedOrder:
     """Candidates in the order of a ranking, the best first, with its ingredients and the direction of each.
 
-    The silenced ones had no voice, because they contradict the others.
+    Those that are heard make the order; the silenced ones contradict them.
     """
 
     ranking: str
     places: tuple[RankedCandidate, ...]
     higher_is_better: dict[str, bool]
+    heard: tuple[str, ...]
     silenced: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -176,24 +177,15 @@ def rank(name: str, scores: Scores) -> RankedOrder:
         for at in order(values)
     )
     heard = rule.heard(scores) if isinstance(rule, Consensus) else rule.proxies
-    silenced = tuple(proxy for proxy in rule.proxies if proxy not in heard)
+    silenced = rule.silenced(scores) if isinstance(rule, Consensus) else ()
     directions = {proxy: scores.higher_is_better[proxy] for proxy in rule.proxies}
-    return RankedOrder(name, places, directions, silenced, tuple(_notes(rule, scores, silenced)))
+    return RankedOrder(name, places, directions, heard, silenced, tuple(_notes(rule, scores)))
 
 
-def _notes(rule: Ranking, scores: Scores, silenced: Sequence[str]) -> list[str]:
-    from trainless.rankings import Consensus
-    from trainless.rankings.products import FEWEST
+def _notes(rule: Ranking, scores: Scores) -> list[str]:
+    from trainless.rankings.trust import trust
 
-    notes = []
-    if isinstance(rule, Consensus):
-        few = len(scores) < FEWEST
-        why = "none contradicts the others on these candidates"
-        if few:
-            why = f"with fewer than {FEWEST} candidates nothing says who contradicts the others"
-        every = f"All {len(rule.proxies)} have a voice: {why}."
-        some = f"Silenced, because they do not agree with the others on these candidates: {', '.join(silenced)}."
-        notes.append(some if silenced and not few else every)
+    notes = trust(rule, scores)
     failures = {(candidate, proxy): why for (candidate, proxy, _), why in scores.failures.items()}
     notes += [f"{candidate} has no {proxy}: {why}." for (candidate, proxy), why in list(failures.items())[:5]]
     if len(failures) > 5:
@@ -215,7 +207,7 @@ def show_order(found: RankedOrder, rows: Sequence[ScoreRow], title: str, *, as_j
         )
         write_csv(["rank", "candidate", found.ranking, *found.higher_is_better], cells, as_csv)
     if as_json:
-        order = {"ranking": found.ranking, "silenced": found.silenced}
+        order = {"ranking": found.ranking, "heard": found.heard, "silenced": found.silenced}
         _print_json({**order, "ranked": found.places, "notes": found.notes, "scores": rows})
     elif as_csv != "-":
         _print_order(found, title)
@@ -250,7 +242,8 @@ def _ingredients(found: RankedOrder, fit: int) -> Table:
         table.add_column(f"rank {place.rank}", justify="right", no_wrap=True)
     for proxy, up in found.higher_is_better.items():
         cells = [f"{number(place.values[proxy], 4)} ({place.ranks[proxy]})" for place in found.places[:fit]]
-        table.add_row(proxy, "higher" if up else "lower", "silenced" if proxy in found.silenced else "yes", *cells)
+        voice = "yes" if proxy in found.heard else "silenced" if proxy in found.silenced else "no"
+        table.add_row(proxy, "higher" if up else "lower", voice, *cells)
     return table
 
 

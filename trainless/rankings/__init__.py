@@ -46,6 +46,7 @@ _TEACUP_PUBLISHED = {
 _VKDNW = (vkdnw_single, "expressivity", "trainability", "flops", "jacov")
 _FIRST = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
 _SECOND = ("paths", "paths", "expressivity", "isolated_jacov", "layer_entropy", "isometry")
+_MIXED = ("params", "naswot")
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")
 registry.add("teacup", LogSum(_TEACUP, reference="Wu et al., 2024"))
@@ -58,7 +59,9 @@ registry.add(
 registry.add("vkdnw-single", vkdnw_single)
 registry.add("vkdnw-agg", RankProduct(_VKDNW, reference="Týbl & Neumann, 2025"))
 registry.add("trainless-1", Consensus(_FIRST))
-registry.add("trainless-2", Consensus(_SECOND, core=("paths", "expressivity")))
+registry.add(
+    "trainless-2", Consensus((*_SECOND, *_MIXED, "flops"), core=("paths", "expressivity"), size="flops", mixed=_MIXED)
+)
 CURRENT = "trainless-2"
 """The version of our ranking that the name ``trainless`` stands for."""
 registry.add("trainless", registry[CURRENT])

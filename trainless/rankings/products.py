@@ -176,24 +176,33 @@ class Consensus(RankProduct):
     The idea is that of spectral meta-learners (Parisi et al. 2014, doi:10.1073/pnas.1219097111): experts of unknown
     skill are judged by their agreement. They weigh; here an expert is heard or not, which did better.
 
+    With ``mixed`` parts the core and its voices are heard only where the core's first measure agrees with ``size``:
+    within a search space networks with more paths compute more. Where they do not, the candidates are of families that
+    paths cannot compare, and the mixed parts are heard alone.
+
     A part that is named twice counts twice. A candidate that lacks what is not of the core is neither better nor worse
     for it: the mean of its core stands in. Without a core it is last there. ``together`` are aspects of several parts;
     every other part is one of its own. Unless given, parts whose proxies name the same aspect. ``agreement`` is the
-    lowest correlation at which an aspect is heard.
+    lowest correlation at which an aspect is heard, ``akin`` that at which candidates are of one family.
     """
 
     kind = ""
     together: tuple[tuple[str, ...], ...] | None = None
     agreement: float = 0.2
     core: tuple[str, ...] = ()
+    size: str = ""
+    mixed: tuple[str, ...] = ()
+    akin: float = 0.4
 
     def __post_init__(self) -> None:
         named = [name for aspect in self.together or () for name in aspect]
-        unknown = [name for name in (*named, *self.core) if name not in self.parts]
-        if not self.parts or unknown or len(set(named)) < len(named) or set(named) & set(self.core):
+        groups = (*named, *self.core, *self.mixed)
+        unknown = [name for name in (*groups, *([self.size] if self.mixed else [])) if name not in self.parts]
+        if not self.parts or unknown or len(set(groups)) < len(groups) or (self.mixed and not self.core):
             raise InputError(
-                f"parts {self.parts!r}, together {self.together!r} and core {self.core!r} were given; expected at least"
-                " one part, and a core and aspects that are made of parts, none of them in two"
+                f"parts {self.parts!r}, together {self.together!r}, core {self.core!r} and mixed {self.mixed!r} were"
+                " given; expected at least one part; aspects that are made of parts, as are core and mixed, none of"
+                " them in two; and a core where there are mixed parts"
             )
 
     def heard(self, scores: Scores) -> tuple[str, ...]:
@@ -204,8 +213,27 @@ class Consensus(RankProduct):
 
     def agreements(self, scores: Scores) -> dict[tuple[str, ...], float]:
         """By aspect, its correlation with the core; without one, its mean correlation with the other aspects."""
-        ranks = np.array([average_ranks(values_of(part, scores)) for part in self.parts])
-        found = _correlations(self._products(ranks))
+        return self.agreements_of([values_of(part, scores) for part in self.parts])
+
+    def silenced(self, scores: Scores) -> tuple[str, ...]:
+        """The parts that have no voice because they contradict those that have."""
+        if self.mixed and len(scores) >= FEWEST and self.likeness(scores) < self.akin:
+            return ()
+        heard, apart = self.heard(scores), dict(zip(self.parts, self._apart, strict=True))
+        return tuple(str(part) for part in dict.fromkeys(self.parts) if not apart[part] and part not in heard)
+
+    def likeness(self, scores: Scores) -> float:
+        """How the core's first measure agrees with the size; NaN where that does not matter."""
+        if not self.mixed:
+            return math.nan
+        return self._likeness(np.array([average_ranks(values_of(part, scores)) for part in self.parts]))
+
+    def _likeness(self, ranks: Floats) -> float:
+        return float(_correlations(ranks[[self.parts.index(self.core[0]), self.parts.index(self.size)]])[0, 1])
+
+    def agreements_of(self, columns: list[Floats]) -> dict[tuple[str, ...], float]:
+        """The same of values that are higher for better candidates and NaN for failures."""
+        found = _correlations(self._products(np.array([average_ranks(values) for values in columns])))
         if not self.core:
             np.fill_diagonal(found, np.nan)
             means = np.nanmean(found, axis=1) if len(found) > 1 else np.full(len(found), np.nan)
@@ -226,7 +254,14 @@ class Consensus(RankProduct):
 
     @property
     def optional(self) -> Mask:
-        return np.array([bool(self.core) and part not in self.core for part in self.parts])
+        needed = {*self.core, *self.mixed}
+        return np.array([bool(self.core) and part not in needed for part in self.parts])
+
+    @cached_property
+    def _apart(self) -> Mask:
+        """The parts that are heard only where candidates are of several families, or few."""
+        apart = {*self.mixed, self.size} if self.mixed else set[str]()
+        return np.array([part in apart for part in self.parts])
 
     @cached_property
     def _aspects(self) -> list[object]:
@@ -242,7 +277,10 @@ class Consensus(RankProduct):
         """The places of the parts of each aspect, each part once, the core's first."""
         of = self._aspects
         aspects = sorted(dict.fromkeys(of), key=lambda aspect: aspect != CORE)
-        once = [place for place, part in enumerate(self.parts) if part not in self.parts[:place]]
+        once = [
+            place for place, part in enumerate(self.parts) if part not in self.parts[:place] and not self._apart[place]
+        ]
+        aspects = [aspect for aspect in aspects if any(of[place] == aspect for place in once)]
         return [[place for place in once if of[place] == aspect] for aspect in aspects]
 
     @property
@@ -253,10 +291,16 @@ class Consensus(RankProduct):
         return np.array([_product(ranks[places]) for places in self._members])
 
     def _voices(self, ranks: Floats) -> Mask:
+        if ranks.shape[1] < FEWEST:
+            return np.full(len(ranks), True)
+        if self.mixed and self._likeness(ranks) < self.akin:
+            return np.array([part in self.mixed for part in self.parts])
         products = self._products(ranks)
         heard = agreeing_with(products, self.agreement) if self.core else agreeing(products, self.agreement)
         of = [self._aspects[places[0]] for places in self._members]
-        return np.array([heard[of.index(own)] for own in self._aspects])
+        own = zip(self._aspects, self._apart, strict=True)
+        found: Mask = np.array([not apart and bool(heard[of.index(aspect)]) for aspect, apart in own])
+        return found
 
 
 CORE = "the core"
@@ -277,17 +321,14 @@ def _product(ranks: Floats) -> Floats:
 
 def agreeing_with(ranks: Floats, agreement: float) -> Mask:
     """Which rows of ranks (aspects × candidates) agree with the first one."""
-    voices = np.full(len(ranks), True)
-    if ranks.shape[1] >= FEWEST:
-        voices[1:] = _correlations(ranks)[0, 1:] >= agreement
+    voices: Mask = _correlations(ranks)[0] >= agreement
+    voices[0] = True
     return voices
 
 
 def agreeing(ranks: Floats, agreement: float) -> Mask:
     """Which rows of ranks (aspects × candidates) agree with one another."""
     voices = np.full(len(ranks), True)
-    if ranks.shape[1] < FEWEST:
-        return voices
     correlations = _correlations(ranks)
     np.fill_diagonal(correlations, 0.0)
     while voices.sum() > 2:
