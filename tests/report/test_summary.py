@@ -44,5 +44,5 @@ def test_a_space_of_ones_own_is_called_by_its_name() -> None:
         return nn.Linear(width, 2)
 
     made = space_from(my_space, {"width": [4, 8]})
-    assert networks_in_words(2, key(made)) == "2 networks of my_space"
-    assert networks_in_words(1, key(space("nb201", channels=8, cells=1))) == "1 network of nb201"
+    assert networks_in_words(2, key(made)) == "2 networks of the space my_space"
+    assert networks_in_words(1, key(space("nb201", channels=8, cells=1))) == "1 network of the space nb201"

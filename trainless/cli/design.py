@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from trainless.core.task import Task
     from trainless.designs.pipeline import Designed
+
+
+ENOUGH = 0.7  # of the time that was allowed: what took less says why
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def design(
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:
-        _conclude(found, settings.prevalence)
+        _conclude(found, settings)
 
 
 def _announce(task: Task, preset: str, out: Path) -> None:
@@ -82,7 +86,7 @@ def _parts(task: Task) -> dict[str, Any]:
     return {name: part for name, part in named.items() if part is not None}
 
 
-def _conclude(found: Designed, prevalence: float | None = None) -> None:
+def _conclude(found: Designed, settings: DesignSettings) -> None:
     from trainless.core.text import printable
     from trainless.report.words import ensemble_in_words, sanity_in_words
 
@@ -90,32 +94,47 @@ def _conclude(found: Designed, prevalence: float | None = None) -> None:
     if summary["test"] is not None:
         fine, first = sanity_in_words(summary["test"])
         typer.secho(printable(first), fg="green" if fine else "red", bold=True)
-        say(*lines_of(summary["test"], prevalence))
+        say(*lines_of(summary["test"], settings.prevalence))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     counted = [member for member in healthy if member["weight"]]
     ensemble = ensemble_in_words(summary["members"])
     spent = summary["spent"]
     say(
-        f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"
-        f" {ensemble} are the ensemble:"
+        f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training. The"
+        f" ensemble is {ensemble}:"
     )
-    for member in counted:
-        say(f"  {member['folder']:<9} {member['weight']:.3f} {member['search']:<11} {member['arch']}")
+    rows = [[member["folder"], f"{member['weight']:.3f}", member["search"], member["arch"]] for member in counted]
+    say(*aligned([["member", "weight", "from", "architecture"], *rows]))
     if len(counted) < len(healthy):
         others = ", ".join(member["folder"] for member in healthy if not member["weight"])
-        say(f"  trained, and left out by the loss on cases held out: {others}")
+        say(f"  trained, but given no weight, by the loss on cases that were held out: {others}")
+    if (allowed := settings.resolved().seconds) and spent["seconds"] < ENOUGH * allowed:
+        more = "; --preset thorough does more" if settings.preset == "fast" else ""
+        took = f"{spent['seconds']:.0f} s of {allowed:.0f} s"
+        say(f"  done after {took}: the preset {settings.preset} has no more to do{more}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
         say(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
         say(f"  {note}")
-    say(f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz")
-    say(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
+    say(
+        f"Look at {folder / 'report.html'}. The folder has everything: summary.json (all figures), predictions.npz (the"
+    )
+    say("test part), members/, searches/.")
+    say(f"Next: trainless predict {shlex.quote(str(folder))} {new} --csv answers.csv")
+    say(f"      trainless serve {shlex.quote(str(folder))}")
 
 
 def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[str]:
     """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is."""
     from trainless.learn.sanity import metric_in_words
-    from trainless.report.words import class_rows, estimate_in_words, plain, positive_in_words, yardstick_rows
+    from trainless.report.words import (
+        class_rows,
+        estimate_in_words,
+        plain,
+        positive_in_words,
+        rule_in_words,
+        yardstick_rows,
+    )
 
     lines = [f"On {test['samples']} test {test.get('unit', 'cases')}:"]
     own_class = ("sensitivity", "specificity") if "positive" in test else ()
@@ -125,6 +144,8 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
             lines.append(
                 f"  {metric_in_words(name):<18} {estimate_in_words(value)}  (members on average {plain(mean)})"
             )
+    if rule := rule_in_words(test):
+        lines.append(f"  {rule}")
     lines += [f"  {line}" for line in positive_in_words(test, prevalence)]
     if rows := class_rows(test):
         lines += aligned([["class", "cases", "precision", "recall", "F1"], *rows])
@@ -138,7 +159,7 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
             f" {estimate_in_words(test['single']['ensemble'][main])}"
         )
     if "confidence_curve" in test:
-        area = f"  accuracy, mean over the surest 5 %, …, 100 %: {plain(test['confidence_curve']['area'])}"
+        area = f"  mean accuracy on the surest 5 %, 10 %, … of the cases: {plain(test['confidence_curve']['area'])}"
         if "single" in test:
             area += f" (one architecture {plain(test['single']['confidence_curve']['area'])})"
         lines.append(area)

@@ -18,6 +18,7 @@ from trainless.report.words import (
     estimate_in_words,
     plain,
     positive_in_words,
+    rule_in_words,
     sanity_in_words,
     space_in_words,
     yardstick_rows,
@@ -123,7 +124,7 @@ def _answer(reader: RunReader) -> Json | None:
         {"title": "Every class", "head": ["class", "cases", "precision", "recall", "F1"], "rows": class_rows(test)},
         {"title": "Against what is simpler", "head": ["", *map(metric_in_words, names)], "rows": beside},
     ]
-    lines = positive_in_words(test)
+    lines = [*filter(None, [rule_in_words(test)]), *positive_in_words(test)]
     task = reader.summary.get("task", {})
     told = {"ok": fine, "first": first, "lines": lines, "tables": [each for each in tables if each["rows"]]}
     best = next(ordered_metrics(test["ensemble"]), "")

@@ -25,6 +25,7 @@ from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.learn.drift import drift_warning
 from trainless.learn.explain import explain
+from trainless.learn.metrics import BALANCED
 from trainless.learn.predictor import Prediction, Predictor, class_names
 from trainless.report.explained import looked_in_words
 from trainless.report.explanations import drawn_case
@@ -110,6 +111,8 @@ def answers_of(predictor: Predictor, said: Prediction, names: Sequence[str | int
         one: Json = {"case": name}
         if said.label is not None:
             one["answer"] = classes[int(said.label[case])]
+            if said.alike is not None and predictor.prior:
+                one[BALANCED] = classes[int(said.alike[case])]
             one["probabilities"] = dict(zip(classes, said.mean[case].tolist(), strict=True))
             votes = np.bincount(said.members[:, case].argmax(1), minlength=len(classes))
             one["votes"] = {classes[k]: int(votes[k]) for k in np.argsort(-votes, kind="stable") if votes[k]}

@@ -20,6 +20,8 @@ function chips(one) {
   if (one.unlike_training) found.append(element("span", "unlike the training data", "chip bad"));
   for (const [name, called] of Object.entries(one.screen || {}))
     found.append(element("span", called ? `${name} at the threshold` : `not ${name} at the threshold`, called ? "chip bad" : "chip"));
+  if (one.balanced_label && one.balanced_label !== one.answer)
+    found.append(element("span", `${one.balanced_label} stands out most against its share of the training data`, "chip"));
   if (one.possible) found.append(element("span", `possible: ${one.possible.join(", ") || "no class fits"}`, "chip"));
   if (one.votes) found.append(element("span", `votes: ${Object.entries(one.votes).map(([name, count]) => `${name} ${count}`).join(", ")}`, "chip"));
   return found;
