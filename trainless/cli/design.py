@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainless.cli.options import AsJson, OwnDefaults, with_settings
-from trainless.cli.terminal import say
+from trainless.cli.terminal import say, tell, width_of_terminal
 from trainless.core.machine import AUTO, worker_count
 from trainless.core.vocabulary import common
 from trainless.designs.settings import DesignSettings
@@ -75,10 +75,10 @@ def design(
 
 def _announce(task: Task, preset: str, out: Path) -> None:
     for note in task.notes:
-        say(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
     shape = "×".join(map(str, task.input_shape))
     counts = ", ".join(f"{part.cases} {name}" for name, part in _parts(task).items())
-    say(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
+    tell(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
 
 
 def _parts(task: Task) -> dict[str, Any]:
@@ -87,19 +87,18 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed, settings: DesignSettings) -> None:
-    from trainless.core.text import printable
     from trainless.report.words import ensemble_in_words, sanity_in_words
 
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     if summary["test"] is not None:
         fine, first = sanity_in_words(summary["test"])
-        typer.secho(printable(first), fg="green" if fine else "red", bold=True)
-        say(*lines_of(summary["test"], settings.prevalence))
+        tell(first, fg="green" if fine else "red", bold=True)
+        tell(*lines_of(summary["test"], settings.prevalence, width_of_terminal()))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     counted = [member for member in healthy if member["weight"]]
     ensemble = ensemble_in_words(summary["members"])
     spent = summary["spent"]
-    say(
+    tell(
         f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training. The"
         f" ensemble is {ensemble}:"
     )
@@ -107,25 +106,28 @@ def _conclude(found: Designed, settings: DesignSettings) -> None:
     say(*aligned([["member", "weight", "from", "architecture"], *rows]))
     if len(counted) < len(healthy):
         others = ", ".join(member["folder"] for member in healthy if not member["weight"])
-        say(f"  trained, but given no weight, by the loss on cases that were held out: {others}")
+        tell(f"  trained, but given no weight, by the loss on cases that were held out: {others}")
     if (allowed := settings.resolved().seconds) and spent["seconds"] < ENOUGH * allowed:
         more = "; --preset thorough does more" if settings.preset == "fast" else ""
         took = f"{spent['seconds']:.0f} s of {allowed:.0f} s"
-        say(f"  done after {took}: the preset {settings.preset} has no more to do{more}")
+        tell(f"  done after {took}: the preset {settings.preset} has no more to do{more}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
-        say(f"  {name}: {reason}")
+        tell(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
-        say(f"  {note}")
-    say(
+        tell(f"  {note}")
+    tell(
         f"Look at {folder / 'report.html'}. The folder has everything: summary.json (all figures), predictions.npz (the"
+        " test part), members/, searches/."
     )
-    say("test part), members/, searches/.")
     say(f"Next: trainless predict {shlex.quote(str(folder))} {new} --csv answers.csv")
     say(f"      trainless serve {shlex.quote(str(folder))}")
 
 
-def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[str]:
-    """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is."""
+def lines_of(test: Mapping[str, Any], prevalence: float | None = None, width: int | None = None) -> list[str]:
+    """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is.
+
+    Of the yardsticks as many metrics are told as fit into a width.
+    """
     from trainless.learn.sanity import metric_in_words
     from trainless.report.words import (
         class_rows,
@@ -151,7 +153,7 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
         lines += aligned([["class", "cases", "precision", "recall", "F1"], *rows])
     names, rows = yardstick_rows(test)
     if rows:
-        lines += aligned([["beside", *map(metric_in_words, names)], *rows])
+        lines += aligned([["beside", *map(metric_in_words, names)], *rows], width=width)
     if "single" in test:
         main = test["main"]
         lines.append(
@@ -185,16 +187,24 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
     return lines
 
 
-def aligned(rows: Sequence[Sequence[str]], most: int = 24) -> list[str]:
-    """Rows as indented lines with columns below each other; of very many rows the first.
+def aligned(rows: Sequence[Sequence[str]], most: int = 24, width: int | None = None) -> list[str]:
+    """Rows as indented lines with columns below each other; of very many rows, and columns beyond a width, the first.
 
     Example:
         >>> aligned([["class", "F1"], ["a", "0.5"]])
         ['  class  F1', '  a      0.5']
+        >>> aligned([["class", "F1", "recall"], ["a", "0.5", "0.4"]], width=14)
+        ['  class  F1', '  a      0.5', '  … and recall, in summary.json']
     """
     widths = [min(60, max(len(row[at]) for row in rows)) for at in range(len(rows[0]))]
+    fitting = [
+        at for at in range(len(widths)) if at < 2 or width is None or 2 * at + 2 + sum(widths[: at + 1]) <= width
+    ]
+    left = ", ".join(rows[0][len(fitting) :])
+    widths, rows = widths[: len(fitting)], [row[: len(fitting)] for row in rows]
     lines = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     more = [f"  … and {len(rows) - most - 1} more, in summary.json"] if len(rows) > most + 1 else []
+    more += [f"  … and {left}, in summary.json"] if left else []
     return [line.rstrip() for line in lines[: most + 1]] + more
 
 

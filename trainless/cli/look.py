@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
-from trainless.cli.terminal import say
+from trainless.cli.terminal import say, tell
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
@@ -66,7 +66,7 @@ def look(
     if as_json:
         typer.echo(json.dumps(strict(found), indent=2, allow_nan=False))
     else:
-        say(*lines_of(found, task))
+        tell(*lines_of(found, task))
     if place.png or place.html:
         write(place, found, task)
         say(f"Examples are in {' and '.join(filter(None, (place.png, place.html)))}.", err=as_json)

@@ -37,9 +37,9 @@ ARRAYS = ("npz", "npy")
 
 @dataclass(frozen=True, eq=False)
 class NewInputs:
-    """Inputs ``(N, C, *spatial)`` and what each case is called: its file, its row in a table, or its number
-    counted from 0.
+    """Inputs ``(N, C, *spatial)`` and what each case is called.
 
+    That is its file, its row in a table, or its number counted from 0.
     Where ``records`` are given, a case is all inputs of one number there.
     """
 
