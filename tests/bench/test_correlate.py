@@ -6,8 +6,8 @@ import csv
 import gzip
 import io
 import json
-import re
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
