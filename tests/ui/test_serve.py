@@ -153,7 +153,9 @@ def wfdb_records(folder: Path) -> None:
         wave = np.sin(np.arange(64) / (2 + 3 * (number % 2))) * 900 + random.normal(size=64) * 30
         name, samples = f"r{number:02d}", wave.astype("<i2")
         (folder / f"{name}.dat").write_bytes(samples.tobytes())
-        about = f"{name} 1 100 64\n{name}.dat 16 1000/mV 16 0 {samples[0]} {int(samples.sum(dtype=int)) % 65536} 0 ECG\n"
+        about = (
+            f"{name} 1 100 64\n{name}.dat 16 1000/mV 16 0 {samples[0]} {int(samples.sum(dtype=int)) % 65536} 0 ECG\n"
+        )
         (folder / f"{name}.hea").write_text(about, encoding="utf-8")
     rows = [f"r{number:02d},{'NA'[number % 2]}" for number in range(24)]
     (folder / "REFERENCE.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

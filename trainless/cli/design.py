@@ -166,7 +166,7 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None, width: in
             area += f" (one architecture {plain(test['single']['confidence_curve']['area'])})"
         lines.append(area)
     if "calibration_error" in test:
-        lines.append(f"  calibration error  {estimate_in_words(test['calibration_error'])}")
+        lines.append(f"  calibration error  {plain(test['calibration_error']['value'])}")
     for kind, size in (("sets", "mean_size"), ("intervals", "mean_width")):
         if kind in test:
             own = test[kind]

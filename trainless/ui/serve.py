@@ -141,9 +141,11 @@ def answers_of(predictor: Predictor, said: Prediction, names: Sequence[str | int
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
         notes += [f"Warning: {warning}."] if warning.warn else []
+    found: Json = {"cases": cases, "notes": notes}
     rule = predictor.deferral
-    why = f"Every case is referred to a person: {rule}." if rule is not None and not rule.promised else ""
-    return dict(strict({"cases": cases, "notes": notes, "referral": why if said.refer is not None else ""}))
+    if said.refer is not None and rule is not None and not rule.promised:
+        found["referral"] = f"{str(rule)[:1].upper()}{str(rule)[1:]}."
+    return dict(strict(found))
 
 
 def divided(named: str, sizes: str, content: bytes) -> list[tuple[str, bytes]]:
