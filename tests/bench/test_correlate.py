@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -276,7 +277,11 @@ def test_a_proxy_of_ones_own_is_ranked_among_the_built_in_ones(tmp_path: Path, d
     assert same[0] == same[1]  # the same quantity has the same statistics
     assert set(rows) == {"my_parameters", "params", "snip"}
     assert judged.chosen.sum() == 12
-    assert "Built-in scores were computed on the same networks and inputs (no scores of nb201" in judged.sheet.notes[3]
+    assert "Built-in scores were computed on the same networks and inputs (no scores of nb201" in judged.sheet.notes[4]
+    assert re.match(r"my_parameters is number [123] of 3 by Spearman's ρ, which is ", judged.sheet.notes[0])
+    empty = [name for name, *_ in zip(judged.sheet.columns, *judged.sheet.cells(), strict=True) if "best_of" in name]
+    assert empty
+    assert not set(empty) & set(judged.sheet.shortened().columns)  # there are too few networks for it
     archs = library.table("nb201").archs
     full = {"space": "nb201(channels=16, cells=5)", "proxies": {"snip": {"higher_is_better": True}}}
     values = np.arange(len(archs), dtype=float)[:, None, None]

@@ -109,5 +109,7 @@ def test_a_leaderboard_keeps_architectures_readable_and_names_what_is_left_out(
 
 def test_the_help_of_list_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "--help"]) == 0
-    said = set(re.findall(r"\w+", capsys.readouterr().out.partition("Arguments")[0]))
+    said = set(re.findall(r"\w+", capsys.readouterr().out.partition("Options")[0]))
     assert set(REGISTRIES) <= said
+    assert run(["list"]) == 2
+    assert "expected what to list: executors, loggers" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_the_summary_says_where_everything_is(made: tuple[Path, Path], capsys: p
         "sets that promise 90%",
         "deferral",
         "drift",
-        f"Everything is in {made[0]}",
+        f"Look at {made[0] / 'report.html'}.",
         "summary.json",
     ):
         assert words in said

@@ -29,7 +29,7 @@ from trainless.designs.pipeline import design
 from trainless.learn.predictor import load_predictor
 from trainless.learn.screening import at_prevalence
 from trainless.report.report import write_report
-from trainless.report.words import sanity_in_words
+from trainless.report.words import positive_in_words, sanity_in_words
 
 NAMES = np.array(["benign", "malignant"])
 
@@ -159,7 +159,7 @@ def test_a_sound_one_says_the_answer_first(made: tuple[Path, Path], capsys: pyte
     said = capsys.readouterr().out
     auc = summary["test"]["ensemble"]["auc"]
     assert said.startswith(f"AUC {auc['value']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}], balanced accuracy 0.")
-    assert "Better than chance; the most frequent class" in said.splitlines()[0]
+    assert "Better than chance; always saying “benign” (right in" in said.splitlines()[0]
     for words in ("sensitivity for “benign”", "as asked for", "threshold: calling “benign”", "precision", "macro F1"):
         assert words in said
     page = (made[0] / "report.html").read_text(encoding="utf-8")
@@ -188,6 +188,40 @@ def answers(made: tuple[Path, Path], out: Path, *options: str) -> list[dict[str,
     assert run(("predict", str(made[0]), str(made[1]), "--csv", str(out), *options)) == 0
     with out.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def test_answers_have_what_the_figures_of_the_class_are_of(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sensitivity is of ``balanced_label``, from a stated probability on; that of ``label`` stands beside it."""
+    test = json.loads((made[0] / "summary.json").read_text(encoding="utf-8"))["test"]
+    said, own = np.load(made[0] / "predictions.npz"), test["positive"]
+    ill, prior = said["y"] == 0, own["prevalence"]
+    assert np.array_equal(said["alike"] == 0, said["mean"][:, 0] > prior)
+    assert own["label"]["sensitivity"]["value"] == pytest.approx((said["label"][ill] == 0).mean())
+    capsys.readouterr()
+    for row in answers(made, tmp_path / "a.csv"):
+        assert row["label"] == max(NAMES, key=lambda name: float(row[f"p_{name}"]))
+    lines = "\n".join(lines_of(test))
+    assert f"called so from a probability of {prior:.1%} on (balanced_label)" in lines
+    page = (made[0] / "report.html").read_text(encoding="utf-8")
+    differ = bool((said["alike"] != said["label"]).any())
+    assert ("Confusions of balanced_label" in page) == ("classes_by" in test) == differ
+
+
+def test_two_kinds_of_answers_are_told_apart() -> None:
+    share = {"value": 0.9, "low": 0.8, "high": 0.95}
+    few = {"value": 0.5, "low": 0.4, "high": 0.6}
+    own = {"name": "ill", "number": 1, "prevalence": 0.2, "sensitivity": share, "specificity": share}
+    told = {"positive": {**own, "label": {"sensitivity": few, "specificity": share}}, "classes_by": "balanced_label"}
+    two = {**told, "classes": [{}, {}]}
+    first, second, *_ = positive_in_words(two)
+    assert first.endswith("called so from a probability of 20.0% on (balanced_label)")
+    figures = "0.500 [0.400, 0.600], specificity 0.900 [0.800, 0.950]"
+    assert second == f"  of the most probable class alone: sensitivity {figures}"
+    three = positive_in_words({**told, "classes": [{}, {}, {}]})[0]
+    assert three.endswith("specificity 0.900 [0.800, 0.950], by balanced_label")
+    assert positive_in_words({"positive": own})[0].endswith("specificity 0.900 [0.800, 0.950]")  # of an earlier version
 
 
 def test_predictions_at_a_prevalence(

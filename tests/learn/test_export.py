@@ -63,6 +63,8 @@ def test_the_graph_says_what_pytorch_says(exported: tuple[Predictor, Path]) -> N
     assert said.screen is not None
     assert np.allclose(found["probabilities"], said.mean, atol=1e-5)
     assert np.array_equal(found["label"], said.label)
+    assert np.array_equal(found["balanced_label"], said.alike)
+    assert (found["balanced_label"] != found["label"]).any()
     assert np.array_equal(found["screen"], said.screen)
     assert not found["wrong_scale"].any()
     assert (found["like_inputs"] > 0.01).mean() > 0.8
@@ -100,6 +102,7 @@ def test_inputs_on_another_scale_are_refused(exported: tuple[Predictor, Path], s
     assert found["wrong_scale"].all()
     assert np.isnan(found["probabilities"]).all()
     assert (found["label"] == -1).all()
+    assert (found["balanced_label"] == -1).all()
     assert found["sets"].all()
     assert found["refer"].all()
     assert found["screen"].all()

@@ -36,7 +36,7 @@ def good(n: int = 200, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.
 def test_a_good_one_passes_and_says_what_it_beats(classes: int) -> None:
     found = checked(*good(classes=classes))
     assert found.ok
-    assert any(words.startswith("the most frequent class") for words in found.passed)
+    assert any(words.startswith("always saying “") and "cases against" in words for words in found.passed)
     assert "chance" in found.passed
 
 
@@ -89,6 +89,28 @@ def test_yardsticks(value: Any, caught: str) -> None:
     assert caught in " ".join(found.problems)
     assert any("trees" in words for words in found.problems + found.passed)
     assert not found.level
+
+
+@pytest.mark.parametrize(
+    ("own", "ends", "words", "of"),
+    [
+        (0.9, (0.01, 0.3), "trees", "passed"),
+        (0.9, (-0.01, 0.3), "trees", "level"),  # the better one, but no better than chance explains
+        (0.7, (-0.3, -0.01), "It is worse than trees", "problems"),
+        (0.7, (-0.3, 0.01), "It is no better than trees", "problems"),
+    ],
+)
+def test_a_difference_is_called_one_where_its_interval_is_on_one_side(
+    own: float, ends: tuple[float, float], words: str, of: str
+) -> None:
+    y, p = good()
+    figures = judged(y, p)
+    figures["ensemble"]["auc"] |= {"value": own}
+    trees = {"name": "trees", "auc": {"value": 0.8, "low": 0.7, "high": 0.9}}
+    trees["gap"] = {"value": own - 0.8, "low": ends[0], "high": ends[1]}
+    found = check_classes({**figures, "yardsticks": [trees]}, y, p.argmax(1), "NA")
+    assert any(said.startswith(words) for said in getattr(found, of))
+    assert found.ok == (of != "problems")
 
 
 def test_level_with_a_yardstick_is_told_unless_nothing_could_be_better() -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from tests.report.made import searched, tips, widths
 from trainless.report.contents import SearchRecord
-from trainless.report.search import best_so_far_figure, networks_left, operations_figure, pruning_figure, standings
+from trainless.report.search import (
+    best_so_far_figure,
+    networks_left,
+    operations,
+    operations_figure,
+    pruning_figure,
+    standings,
+)
 
 
 def test_standings_are_of_the_whole() -> None:
@@ -18,6 +25,24 @@ def test_standings_are_of_the_whole() -> None:
     first, second = standings([one, two])
     assert first.tolist() == [1, 5, 2, 5]
     assert np.isnan(second[1])
+
+
+def test_a_winner_stands_where_its_candidate_stood() -> None:
+    """Each architecture is ranked once: a leaderboard's rows do not count a second time in a composite."""
+    one = searched(snip=[1.0, 5.0, 2.0], naswot=[1.0, 2.0, 5.0])
+    (values,) = standings([one])
+    assert values.tolist() == [-4, -1, -1, -1]  # how many are better, by the one and by the other
+
+
+def test_options_are_called_with_their_decisions() -> None:
+    """A ``2`` could be of any decision, unless all have the same options."""
+    archs = [(0, 1), (1, 1)]
+    assert operations(archs, None, {"depth": ("1", "2"), "stages": ("1", "2", "3")}) == {
+        "depth=1": 1,
+        "depth=2": 1,
+        "stages=2": 2,
+    }
+    assert operations(archs, None, {"first": ("conv", "skip"), "second": ("conv", "skip")}) == {"conv": 1, "skip": 3}
 
 
 def test_pruning_ends_with_one() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import nn
 
 from trainless.cli.design import _kept
+from trainless.report.doubt import _calibration_words, referral_figure
 from trainless.report.summary import deferral_in_words
 from trainless.report.words import networks_in_words
 from trainless.spaces import space
@@ -44,5 +46,18 @@ def test_a_space_of_ones_own_is_called_by_its_name() -> None:
         return nn.Linear(width, 2)
 
     made = space_from(my_space, {"width": [4, 8]})
-    assert networks_in_words(2, key(made)) == "2 networks of my_space"
-    assert networks_in_words(1, key(space("nb201", channels=8, cells=1))) == "1 network of nb201"
+    assert networks_in_words(2, key(made)) == "2 networks of the space my_space"
+    assert networks_in_words(1, key(space("nb201", channels=8, cells=1))) == "1 network of the space nb201"
+
+
+def test_a_calibration_error_has_no_interval() -> None:
+    """It is biased upwards on few cases, and so is its bootstrap, whose interval may lie beside it."""
+    error = {"value": 0.032, "low": 0.041, "high": 0.117}
+    told = _calibration_words({"calibration_error": error, "calibration_error_raw": error, "temperature": 1.0})
+    assert "Calibration error 0.032, before calibration 0.032 (temperature" in told
+
+
+def test_the_legend_names_the_rule_where_there_is_one() -> None:
+    unsure, right = np.array([0.1, 0.2, 0.4]), np.array([True, True, False])
+    assert "the rule" not in referral_figure(unsure, right, 0.95, None)
+    assert "the rule" in referral_figure(unsure, right, 0.6, (0.3, 1.0))

@@ -69,7 +69,7 @@ def test_too_few_or_many_axes(sample: tuple[int, ...]) -> None:
 
 
 def test_what_could_be_meant_otherwise_is_noted() -> None:
-    assert "dims=2 reads them as images" in detect((12, 1000), Reading()).note
+    assert "--dims 2 reads them as images" in detect((12, 1000), Reading()).note
     assert "reads them as images" in detect((16, 64, 64), Reading()).note
 
 

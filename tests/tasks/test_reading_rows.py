@@ -28,7 +28,7 @@ def test_every_column_of_a_table_has_its_own_scale(tmp_path: Path) -> None:
     x = table(tmp_path / "patients.csv")
     made = task(str(tmp_path / "patients.csv"))
     assert made.input_shape == (10,)
-    assert any("measurements side by side; dims=1" in note for note in made.notes)
+    assert any("measurements side by side; --dims 1" in note for note in made.notes)
     seen = made.tensors("train")[0]
     np.testing.assert_allclose(seen.mean(0), 0, atol=1e-4)
     np.testing.assert_allclose(seen.std(0, correction=0), 1, atol=1e-4)

@@ -22,10 +22,13 @@ from PIL import Image
 
 from tests.browser import Visit
 from tests.cli.test_verdict import sound
+from tests.designs.tiny import small
 from tests.ui.pages import poor_contrast
 from trainless.cli.app import app, run
+from trainless.designs.pipeline import design
 from trainless.learn.predictor import Predictor, load_predictor
 from trainless.learn.reading import ReadingSettings
+from trainless.tasks import task
 from trainless.ui.serve import Answering, safe_name, server
 from trainless.ui.server import listening
 
@@ -108,6 +111,54 @@ def test_a_program_gets_what_predict_says(predictor: Predictor, made: tuple[Path
         status, about = at.ask("GET", "/api/about")
         assert (about["classes"], about["input_shape"], about["limit"]) == (["benign", "malignant"], [1, 8, 8], 10**6)
         assert at.ask("GET", "/")[0] == 200
+
+
+def test_files_that_belong_together_are_one_case(tmp_path: Path) -> None:
+    """A header and its recording, as two files; and images, each a case of its own."""
+    random = np.random.default_rng(0)
+    for label, light in (("dark", 0), ("light", 120)):
+        (tmp_path / "imgs" / label).mkdir(parents=True)
+        for number in range(24):
+            pixels = (random.integers(0, 120, (8, 8)) + light).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "imgs" / label / f"{number:02d}.png")
+    wfdb_records(tmp_path / "ecg")
+    for data, names in (("imgs", ("dark/01.png", "light/02.png")), ("ecg", ("r00.hea", "r00.dat"))):
+        made = design(task(tmp_path / data), tmp_path / "run" / data, settings=small())
+        files = [tmp_path / data / name for name in names]
+        content = b"".join(file.read_bytes() for file in files)
+        sizes = ",".join(str(file.stat().st_size) for file in files)
+        with serving(made.predictor) as at:
+            sent = {"x_file_name": ",".join(file.name for file in files), "x_file_sizes": sizes}
+            status, found = at.post(content, **sent)
+            assert status == 200, found
+            assert [one["case"] for one in found["cases"]] == (["01.png", "02.png"] if data == "imgs" else ["r00.hea"])
+            for wrong, words in (
+                (
+                    {**sent, "x_file_sizes": f"{len(content)}"},
+                    "expected a size for each name, and all of them together",
+                ),
+                ({**sent, "x_file_sizes": f"-1,{len(content) + 1}"}, "expected a size for each name"),
+                ({**sent, "x_file_name": f"{names[0]},../{names[0]}"}, "two files called"),
+            ):
+                status, found = at.post(content, **wrong)
+                assert status == 422
+                assert words in found["problem"]
+
+
+def wfdb_records(folder: Path) -> None:
+    """Recordings of two kinds, 16 bits, and a table without a header as PhysioNet has it."""
+    folder.mkdir()
+    random = np.random.default_rng(1)
+    for number in range(24):
+        wave = np.sin(np.arange(64) / (2 + 3 * (number % 2))) * 900 + random.normal(size=64) * 30
+        name, samples = f"r{number:02d}", wave.astype("<i2")
+        (folder / f"{name}.dat").write_bytes(samples.tobytes())
+        about = (
+            f"{name} 1 100 64\n{name}.dat 16 1000/mV 16 0 {samples[0]} {int(samples.sum(dtype=int)) % 65536} 0 ECG\n"
+        )
+        (folder / f"{name}.hea").write_text(about, encoding="utf-8")
+    rows = [f"r{number:02d},{'NA'[number % 2]}" for number in range(24)]
+    (folder / "REFERENCE.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def test_mistakes_are_one_line(predictor: Predictor) -> None:
@@ -197,7 +248,7 @@ def test_a_file_is_chosen_and_dropped_in_a_browser(
         assert page.locator(".answer img").evaluate("image => image.naturalWidth") == 224
         assert page.get_by_text("Similar: training case").count() == 3
         dropped(seen, "three.npz", file_of(x[:3]))
-        page.get_by_text("3 cases in three.npz").wait_for(timeout=60_000)
+        page.get_by_text("3 cases in three.npz.").wait_for(timeout=60_000)
         assert page.locator(".answer").count() == 3
         for width, scheme in ((1280, "light"), (390, "dark")):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

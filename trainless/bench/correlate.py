@@ -13,7 +13,7 @@ import numpy as np
 from trainless.bench.correlation import spearman
 from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, column_of, described, places, truth
 from trainless.bench.settings import JudgeSettings, SampleSettings
-from trainless.bench.sheet import Interval, Share, Sheet, Value
+from trainless.bench.sheet import Interval, Share, Sheet, Value, shown
 from trainless.bench.statistics import MEANINGS, Evaluation, evaluate_all
 from trainless.bench.tables import Table
 from trainless.bench.tables.peers import PEERS
@@ -286,8 +286,19 @@ def judge_proxy(
     stored_of = _sources(library, settings.table, list(columns)[1:]) if stored else []
     told = [f"{mine}: {described(file)}.", *(f"{', '.join(held)}: {described(each)}." for each, held in stored_of)]
     sheet = board(columns, accuracy, chosen, title=title, draws=settings.draws, notes=(note, *told, *failed[:5]))
-    sheet = replace(sheet, notes=(*_unlike(mine, file, [each for each, _ in stored_of]), *sheet.notes))
+    unlike = _unlike(mine, file, [each for each, _ in stored_of])
+    sheet = replace(sheet, notes=(*unlike, *_place_of(mine, sheet), *sheet.notes))
     return Judged(sheet, mine, computed[mine], accuracy, chosen)
+
+
+def _place_of(mine: str, sheet: Sheet) -> list[str]:
+    """Where the new proxy stands, in words: the answer to what was asked."""
+    name, failures, rho = (sheet.columns.index(each) for each in ("scores", "failures", "spearman"))
+    rows = [row for row in sheet.rows if row[failures] == "last"]
+    place = next((number for number, row in enumerate(rows, start=1) if row[name] == mine), None)
+    if place is None:
+        return []
+    return [f"{mine} is number {place} of {len(rows)} by Spearman's ρ, which is {shown(rows[place - 1][rho])}."]
 
 
 def sample_sweep(

@@ -21,6 +21,7 @@ from trainless.core.errors import InputError
 from trainless.core.opening import without_links
 from trainless.core.scores import Record, Scores
 from trainless.core.task import Task
+from trainless.core.text import counted
 from trainless.core.types import Floats, Mask
 from trainless.rankings import Ranking
 from trainless.runs.score_file import ScoreFile, read_scores
@@ -218,7 +219,7 @@ def described(file: ScoreFile) -> str:
     """One line on a file of scores: settings, seeds, where and how fast."""
     held, run = file.settings, dict(next(iter(file.environment.get("runs", [])), {}))
     return (
-        f"{len(file.archs):,} networks of {held.get('space', '?')} × {len(file.proxies)} proxies,"
+        f"{len(file.archs):,} networks of {held.get('space', '?')} × {counted(len(file.proxies), 'proxy', 'proxies')},"
         f" {len(file.seeds)} seed{'s' if len(file.seeds) > 1 else ''}: {held.get('init', '?')} setting, batch"
         f" {held.get('batch') or 'of each paper'}, data {held.get('task', '?')}, on {run.get('device', '?')}"
         f" (torch {run.get('torch', '?')}), {run.get('archs_per_s', '?')} networks per second by"

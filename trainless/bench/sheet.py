@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+NOTHING = "–"  # in place of a value that is not there
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -86,9 +88,13 @@ class Sheet:
     brief: tuple[str, ...] = ()
 
     def shortened(self) -> Sheet:
-        """Only the columns that matter most, without intervals, for a narrow terminal; a note names the others."""
-        kept = [place for place, name in enumerate(self.columns) if name in self.brief]
-        left = [name for name in self.columns if name not in self.brief]
+        """Only the columns that matter most, without intervals, for a narrow terminal; a note names the others.
+
+        What has no value in any row is left out without a word.
+        """
+        there = [any(shown(row[place]) != NOTHING for row in self.rows) for place in range(len(self.columns))]
+        kept = [place for place, name in enumerate(self.columns) if name in self.brief and there[place]]
+        left = [name for place, name in enumerate(self.columns) if name not in self.brief and there[place]]
         cells = ((row[place] for place in kept) for row in self.rows)
         rows = tuple(tuple(each.value if isinstance(each, Interval) else each for each in row) for row in cells)
         bare = any(isinstance(value, Interval) for row in self.rows for value in row)
@@ -173,7 +179,7 @@ def shown(value: Value) -> str:
         ('0.876', '93.86', '15625', '–')
     """
     if value is None or _missing(value):
-        return "–"
+        return NOTHING
     if isinstance(value, (Interval, Share)):
         return value.shown()
     if isinstance(value, float):

@@ -50,21 +50,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command, _short in (
-    ("score", score, "Score networks at initialisation."),
-    ("list", listing, "List proxies, spaces, searchers and all else by name."),
-    ("demo", demo, "Rank some architectures and draw the best."),
-    ("search", search, "Search a space by a proxy or a ranking."),
     ("look", look, "Say what was understood of data."),
     ("design", design, "From data to an ensemble with uncertainty."),
     ("predict", predict, "Predict new cases with a design's ensemble."),
+    ("serve", serve, "Answer files on a page and for programs."),
     ("export", export, "Write an ensemble as one ONNX file."),
+    ("report", report, "Make the report of a run again."),
+    ("ui", ui, "Show runs as a local web page."),
+    ("watch", watch, "Show a live run in the terminal."),
+    ("score", score, "Score networks at initialisation."),
+    ("search", search, "Search a space by a proxy or a ranking."),
+    ("show", show, "Draw an architecture and count its costs."),
+    ("list", listing, "List proxies, spaces, searchers and all else by name."),
+    ("demo", demo, "Rank some architectures and draw the best."),
     ("export-study", export_study, "Make an Optuna study of a run."),
     ("import-study", import_study, "Make a run of an Optuna study."),
-    ("show", show, "Draw an architecture and count its costs."),
-    ("report", report, "Make the report of a run again."),
-    ("watch", watch, "Show a live run in the terminal."),
-    ("ui", ui, "Show runs as a local web page."),
-    ("serve", serve, "Answer files on a page and for programs."),
 ):
     app.command(_name, cls=Verb, short_help=_short)(_command)
 app.add_typer(bench, name="bench")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainless.cli.options import AsJson, OwnDefaults, with_settings
-from trainless.cli.terminal import say
+from trainless.cli.terminal import say, tell, width_of_terminal
 from trainless.core.machine import AUTO, worker_count
 from trainless.core.vocabulary import common
 from trainless.designs.settings import DesignSettings
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from trainless.core.task import Task
     from trainless.designs.pipeline import Designed
+
+
+ENOUGH = 0.7  # of the time that was allowed: what took less says why
 
 
 @dataclass(frozen=True)
@@ -66,15 +70,15 @@ def design(
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2, allow_nan=False))
     else:
-        _conclude(found, settings.prevalence)
+        _conclude(found, settings)
 
 
 def _announce(task: Task, preset: str, out: Path) -> None:
     for note in task.notes:
-        say(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
     shape = "×".join(map(str, task.input_shape))
     counts = ", ".join(f"{part.cases} {name}" for name, part in _parts(task).items())
-    say(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
+    tell(f"{task.name}: {task.target.kind}, inputs {shape}, {counts}; preset {preset}, into {out}", err=True)
 
 
 def _parts(task: Task) -> dict[str, Any]:
@@ -82,40 +86,57 @@ def _parts(task: Task) -> dict[str, Any]:
     return {name: part for name, part in named.items() if part is not None}
 
 
-def _conclude(found: Designed, prevalence: float | None = None) -> None:
-    from trainless.core.text import printable
+def _conclude(found: Designed, settings: DesignSettings) -> None:
     from trainless.report.words import ensemble_in_words, sanity_in_words
 
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     if summary["test"] is not None:
         fine, first = sanity_in_words(summary["test"])
-        typer.secho(printable(first), fg="green" if fine else "red", bold=True)
-        say(*lines_of(summary["test"], prevalence))
+        tell(first, fg="green" if fine else "red", bold=True)
+        tell(*lines_of(summary["test"], settings.prevalence, width_of_terminal()))
     healthy = [member for member in summary["members"] if member["folder"] and member["search"] != "single"]
     counted = [member for member in healthy if member["weight"]]
     ensemble = ensemble_in_words(summary["members"])
     spent = summary["spent"]
-    say(
-        f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training;"
-        f" {ensemble} are the ensemble:"
+    tell(
+        f"{spent['evaluations']} candidates were looked at in {spent['search_seconds']:.0f} s without training. The"
+        f" ensemble is {ensemble}:"
     )
-    for member in counted:
-        say(f"  {member['folder']:<9} {member['weight']:.3f} {member['search']:<11} {member['arch']}")
+    rows = [[member["folder"], f"{member['weight']:.3f}", member["search"], member["arch"]] for member in counted]
+    say(*aligned([["member", "weight", "from", "architecture"], *rows]))
     if len(counted) < len(healthy):
         others = ", ".join(member["folder"] for member in healthy if not member["weight"])
-        say(f"  trained, and left out by the loss on cases held out: {others}")
+        tell(f"  trained, but given no weight, by the loss on cases that were held out: {others}")
+    if (allowed := settings.resolved().seconds) and spent["seconds"] < ENOUGH * allowed:
+        more = "; --preset thorough does more" if settings.preset == "fast" else ""
+        took = f"{spent['seconds']:.0f} s of {allowed:.0f} s"
+        tell(f"  done after {took}: the preset {settings.preset} has no more to do{more}")
     for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
-        say(f"  {name}: {reason}")
+        tell(f"  {name}: {reason}")
     for note in summary["plan"].get("notes", ()):
-        say(f"  {note}")
-    say(f"Look at {folder / 'report.html'}. Everything is in {folder}: summary.json (all figures), predictions.npz")
-    say(f"(the test part), members/, searches/. Next: trainless predict {folder} {new} --csv out.csv")
+        tell(f"  {note}")
+    tell(
+        f"Look at {folder / 'report.html'}. The folder has everything: summary.json (all figures), predictions.npz (the"
+        " test part), members/, searches/."
+    )
+    say(f"Next: trainless predict {shlex.quote(str(folder))} {new} --csv answers.csv")
+    say(f"      trainless serve {shlex.quote(str(folder))}")
 
 
-def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[str]:
-    """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is."""
+def lines_of(test: Mapping[str, Any], prevalence: float | None = None, width: int | None = None) -> list[str]:
+    """The test part in words: figures, the class to find, every class, yardsticks, then how sure it is.
+
+    Of the yardsticks as many metrics are told as fit into a width.
+    """
     from trainless.learn.sanity import metric_in_words
-    from trainless.report.words import class_rows, estimate_in_words, plain, positive_in_words, yardstick_rows
+    from trainless.report.words import (
+        class_rows,
+        estimate_in_words,
+        plain,
+        positive_in_words,
+        rule_in_words,
+        yardstick_rows,
+    )
 
     lines = [f"On {test['samples']} test {test.get('unit', 'cases')}:"]
     own_class = ("sensitivity", "specificity") if "positive" in test else ()
@@ -125,12 +146,14 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
             lines.append(
                 f"  {metric_in_words(name):<18} {estimate_in_words(value)}  (members on average {plain(mean)})"
             )
+    if rule := rule_in_words(test):
+        lines.append(f"  {rule}")
     lines += [f"  {line}" for line in positive_in_words(test, prevalence)]
     if rows := class_rows(test):
         lines += aligned([["class", "cases", "precision", "recall", "F1"], *rows])
     names, rows = yardstick_rows(test)
     if rows:
-        lines += aligned([["beside", *map(metric_in_words, names)], *rows])
+        lines += aligned([["beside", *map(metric_in_words, names)], *rows], width=width)
     if "single" in test:
         main = test["main"]
         lines.append(
@@ -138,12 +161,12 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
             f" {estimate_in_words(test['single']['ensemble'][main])}"
         )
     if "confidence_curve" in test:
-        area = f"  accuracy, mean over the surest 5 %, …, 100 %: {plain(test['confidence_curve']['area'])}"
+        area = f"  mean accuracy on the surest 5 %, 10 %, … of the cases: {plain(test['confidence_curve']['area'])}"
         if "single" in test:
             area += f" (one architecture {plain(test['single']['confidence_curve']['area'])})"
         lines.append(area)
     if "calibration_error" in test:
-        lines.append(f"  calibration error  {estimate_in_words(test['calibration_error'])}")
+        lines.append(f"  calibration error  {plain(test['calibration_error']['value'])}")
     for kind, size in (("sets", "mean_size"), ("intervals", "mean_width")):
         if kind in test:
             own = test[kind]
@@ -164,16 +187,24 @@ def lines_of(test: Mapping[str, Any], prevalence: float | None = None) -> list[s
     return lines
 
 
-def aligned(rows: Sequence[Sequence[str]], most: int = 24) -> list[str]:
-    """Rows as indented lines with columns below each other; of very many rows the first.
+def aligned(rows: Sequence[Sequence[str]], most: int = 24, width: int | None = None) -> list[str]:
+    """Rows as indented lines with columns below each other; of very many rows, and columns beyond a width, the first.
 
     Example:
         >>> aligned([["class", "F1"], ["a", "0.5"]])
         ['  class  F1', '  a      0.5']
+        >>> aligned([["class", "F1", "recall"], ["a", "0.5", "0.4"]], width=14)
+        ['  class  F1', '  a      0.5', '  … and recall, in summary.json']
     """
     widths = [min(60, max(len(row[at]) for row in rows)) for at in range(len(rows[0]))]
+    fitting = [
+        at for at in range(len(widths)) if at < 2 or width is None or 2 * at + 2 + sum(widths[: at + 1]) <= width
+    ]
+    left = ", ".join(rows[0][len(fitting) :])
+    widths, rows = widths[: len(fitting)], [row[: len(fitting)] for row in rows]
     lines = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     more = [f"  … and {len(rows) - most - 1} more, in summary.json"] if len(rows) > most + 1 else []
+    more += [f"  … and {left}, in summary.json"] if left else []
     return [line.rstrip() for line in lines[: most + 1]] + more
 
 

@@ -6,16 +6,20 @@ import json
 
 import typer
 
+from trainless.catalogue import REGISTRIES
 from trainless.cli.options import AsJson
-from trainless.cli.terminal import say
+from trainless.cli.terminal import tell
+
+KINDS = tuple(REGISTRIES)
+MARGIN = 20  # characters that a description's further lines are indented by at most
 
 
 def listing(
-    kind: str = typer.Argument(help="One of the kinds named above."),
+    kind: str = typer.Argument(help=f"What to list: {', '.join(KINDS[:-1])} or {KINDS[-1]}."),
     pattern: str = typer.Argument("*", help="Only names that match, such as 'ntk*'."),
     as_json: AsJson = False,
 ) -> None:
-    """List executors, loggers, networks, presets, proxies, rankings, recipes, searchers, spaces, tables or tasks."""
+    """List what there is of a kind, by name, with what each is."""
     from trainless.catalogue import describe, registry_of
     from trainless.core.errors import UnknownName
 
@@ -35,7 +39,8 @@ def listing(
     for text in texts:
         first, *numbers, meaning = text
         cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[1:], strict=False)]
-        say("  ".join([f"{first:<{widths[0]}}", *cells, meaning]).rstrip())
+        head = "  ".join([f"{first:<{widths[0]}}", *cells, ""])
+        tell(f"{head}{meaning}".rstrip(), hang=min(len(head), MARGIN))
 
 
 def _sizes(name: str) -> dict[str, int | None]:

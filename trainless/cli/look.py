@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainless.cli.options import AsJson, with_settings
-from trainless.cli.terminal import say
+from trainless.cli.terminal import say, tell
 from trainless.core.settings import setting
 from trainless.core.vocabulary import common
 from trainless.tasks.settings import Reading
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 WORDS = {0: "vectors", 1: "signals", 2: "images", 3: "volumes"}
 SHOWN = 8  # of a list
+WHOSE = {
+    "table": "name the column with --group",
+    **dict.fromkeys(("npz", "recordings"), "add an array called groups"),
+    **dict.fromkeys(("npy", "ts"), "give the data as an .npz with an array called groups"),
+}
+BESIDE = "put a table with the columns file, label and patient beside the files"
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
 pre{{white-space:pre-wrap}}img{{max-width:100%}}</style><h1>{title}</h1><pre>{text}</pre>
@@ -60,7 +66,7 @@ def look(
     if as_json:
         typer.echo(json.dumps(strict(found), indent=2, allow_nan=False))
     else:
-        say(*lines_of(found, task))
+        tell(*lines_of(found, task))
     if place.png or place.html:
         write(place, found, task)
         say(f"Examples are in {' and '.join(filter(None, (place.png, place.html)))}.", err=as_json)
@@ -82,7 +88,7 @@ def lines_of(found: Findings, task: Task) -> list[str]:
         lines[0] += f", values {found.range[0]:g} to {found.range[2]:g} (mean {found.range[1]:.4g})"
     lines += [f"note: {note}" for note in found.notes]
     lines += _table(found)
-    lines.append(_groups(found))
+    lines.append(_groups(found, task.source.kind))
     lines.append(_leaks(found))
     inside = [each for each in found.copies if len(set(each.parts)) == 1]
     lines.append(f"Copies within a part: {_some([_pair(each.cases) for each in inside])}.")
@@ -90,7 +96,7 @@ def lines_of(found: Findings, task: Task) -> list[str]:
         pairs = [f"{_pair(each.cases)} ({' and '.join(dict.fromkeys(each.labels))})" for each in found.contradictions]
         lines.append(f"LABELS CONTRADICT EACH OTHER: the same inputs have different labels: {_some(pairs)}.")
     lines.append(f"Inputs that do not vary: {_some(found.constant)}.")
-    lines.append(_doubts(found))
+    lines += _doubts(found)
     return lines
 
 
@@ -106,9 +112,9 @@ def _table(found: Findings) -> list[str]:
     return lines
 
 
-def _groups(found: Findings) -> str:
+def _groups(found: Findings, kind: str) -> str:
     if not found.groups:
-        return "Groups: none are known. Where a patient has several cases, name the column with --group."
+        return f"Groups: none are known. Where a patient has several cases, {WHOSE.get(kind, BESIDE)}."
     counts = ", ".join(f"{name} {count:,}" for name, count in found.groups.items())
     shared = f" IN TWO PARTS: {_some(found.shared_groups)}." if found.shared_groups else " None is in two parts."
     return f"Groups: {counts}.{shared}"
@@ -122,21 +128,23 @@ def _leaks(found: Findings) -> str:
     return f"LEAKS: exactly the same inputs are in two parts: {_some(pairs)}."
 
 
-def _doubts(found: Findings) -> str:
+def _doubts(found: Findings) -> list[str]:
     from trainless.tasks.look import tells
 
     if math.isnan(found.trees):
-        return "Doubtful labels: not looked for (values, tokens, or too few cases of a class)."
-    trees = f"trees in cross-validation have a balanced accuracy of {found.trees:.2f}"
+        return ["Doubtful labels: not looked for (values, tokens, or too few cases of a class)."]
+    trees = f"trees in cross-validation, whose balanced accuracy is {found.trees:.2f}"
     if not tells(found.trees, len(next(iter(found.classes.values())))):
-        return f"Doubtful labels: cannot be told; {trees}, which is too near to chance."
+        return [f"Doubtful labels: cannot be told by {trees}, too near to chance."]
     if not found.doubtful:
-        return f"Doubtful labels: none found; {trees}."
+        return [f"Doubtful labels: none found by {trees}."]
     cases = [
-        f"{each.part} {each.case} is {each.label}, looks like {each.looks_like} ({each.probability:.0%})"
+        f"  {each.part} {each.case} is {each.label}, looks like {each.looks_like} ({each.probability:.0%})"
         for each in found.doubtful
     ]
-    return f"Doubtful labels: {_some(cases)}; {trees}, so look before you change anything."
+    more = [f"  … and {len(cases) - SHOWN:,} more, with --json"] if len(cases) > SHOWN else []
+    head = f"Doubtful labels: {len(cases):,}, by {trees}, so look before you change anything:"
+    return [head, *cases[:SHOWN], *more]
 
 
 def _pair(names: Sequence[str]) -> str:

@@ -68,7 +68,9 @@ def predict(
         say(f"{len(new.names)} {'case is' if len(new.names) == 1 else 'cases are'} in {settings.csv}.")
     say(*_read(predictor, said), err=printed)
     if said.refer is not None:
-        say(f"To be referred to a person: {int(said.refer.sum())}.", err=printed)
+        rule = predictor.deferral
+        why = f" ({rule})" if rule is not None and not rule.promised else ""
+        say(f"To be referred to a person: {int(said.refer.sum()):,} of {len(said.refer):,}{why}.", err=printed)
     if settings.explain:
         from trainless.report.explanations import PAGE, write_explanations
 
@@ -167,7 +169,8 @@ def write_csv(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) -> Iterator[dict[str, Any]]:
-    """The answers about each case, by column; a case is called as its file, or counted from 0."""
+    """The answers about each case, by column; a case is called as its file or its row, or counted from 0."""
+    from trainless.learn.metrics import BALANCED
     from trainless.learn.predictor import class_names
 
     target = predictor.task.target
@@ -185,6 +188,8 @@ def rows_of(predictor: Predictor, said: Prediction, cases: Sequence[str | int]) 
                     row[f"high{end}"] = repr(float(said.high[case, number]))
         elif said.label is not None:
             row["label"] = names[int(said.label[case])]
+            if said.alike is not None and predictor.prior:
+                row[BALANCED] = names[int(said.alike[case])]
             row |= {f"p_{name}": repr(float(p)) for name, p in zip(names, said.mean[case], strict=True)}
         row["variance"] = repr(float(said.variance[case]))
         for what, values in (("entropy", said.total), ("aleatoric", said.aleatoric), ("epistemic", said.epistemic)):

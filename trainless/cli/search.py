@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -184,7 +185,13 @@ def _print_table(found: Found, space: Space, out: Path) -> None:
     why = "the searcher has finished" if found.end == "finished" else "the budget is used up"
     done, steps = counted(found.spent.evaluations, "evaluation"), counted(found.steps, "step")
     say(f"{done} in {steps}, {found.spent.seconds:.1f} s: {why}.")
-    say(f"The searcher's own choice is {space.format(found.best)}; everything is in {out}.")
+    own = space.format(found.best)
+    if own == first.text:
+        say(f"The best is {own}.")
+    else:
+        say(f"The best of the leaderboard is {first.text}.")
+        say(f"The searcher itself ended with {own}, by the scores that it knew on its way.")
+    say(f"Everything is in {out}; trainless report {shlex.quote(str(out))} makes a page of it.")
     for sentence in _trust(found):
         say(sentence)
 

@@ -295,6 +295,23 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:.0f}" if counted else f"{value:.{digits}g}"
 
 
+def broken(arch: str, width: int) -> str:
+    """A notation in lines of a width, each of which ends after a comma where there is one.
+
+    Example:
+        >>> broken("depth=2,kernel=narrow,pool=mean", 21).splitlines()
+        ['depth=2,', 'kernel=narrow,', 'pool=mean']
+        >>> broken("depth=2,kernel=narrow,pool=mean", 22).splitlines()
+        ['depth=2,kernel=narrow,', 'pool=mean']
+    """
+    lines = [""]
+    for part in arch.replace(",", ",\n").split("\n"):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def print_leaderboard(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], costs: int = 0) -> None:
     """Print ranks, architectures and numbers; where the terminal is narrow the last numbers but the costs are left out.
 
@@ -305,16 +322,17 @@ def print_leaderboard(title: str, names: Sequence[str], rows: Sequence[Sequence[
 
     terminal, kept = console(), list(range(len(names)))
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    widths[1] = min(widths[1], ARCHITECTURE)
+    longest, widths[1] = widths[1], min(widths[1], ARCHITECTURE)
     spare = kept[2 : len(names) - costs]
     while len(spare) > 1 and sum(widths[place] + 3 for place in kept) + 1 > terminal.width:
         kept.remove(spare.pop())
     table = Table(title=title, title_justify="left")
+    widths[1] = min(longest, widths[1] + max(0, terminal.width - 1 - sum(widths[place] + 3 for place in kept)))
     for place in kept:
         words = place == 1
         table.add_column(names[place], justify="left" if words else "right", overflow="fold", min_width=widths[place])
     for row in rows:
-        table.add_row(*(Text(row[place]) for place in kept))
+        table.add_row(*(Text(broken(row[place], widths[1]) if place == 1 else row[place]) for place in kept))
     terminal.print(table)
     if left := [name for place, name in enumerate(names) if place not in kept]:
         say(f"Not shown here: {', '.join(left)}; leaderboard.csv has them.")

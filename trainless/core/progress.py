@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -247,6 +247,16 @@ def tracked(items: Iterable[T], total: int | None, title: str) -> Iterator[T]:
         for done, item in enumerate(items, start=1):
             yield item
             bars.show(title, done, total)
+
+
+def watched(items: Sequence[T], title: str) -> Iterator[T]:
+    """Hand the items on, with a bar where somebody would see it and two seconds have passed.
+
+    Example:
+        >>> list(watched([1, 2], "counting"))
+        [1, 2]
+    """
+    return tracked(items, len(items), title) if on_a_terminal() else iter(items)
 
 
 def silent(stage: str, done: float, total: float, detail: str) -> None:

@@ -164,7 +164,8 @@ class InputFormat:
     """How a task's inputs were read, so that new inputs can be read alike; plain data.
 
     ``channels`` says where the channel axis was: ``first``, ``last`` or ``none``; empty is not known. The ``mode`` of
-    images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values; ``label_last`` tells
+    images is ``L`` (grey), ``RGB`` or ``F`` (more than 8 bits). ``columns`` name a table's values, ``words`` those of
+    them that are words, each with its different words; ``label_last`` tells
     whether the last column of an array was the label. Recordings that were resampled say by which fraction
     (``resampling``); where they differed in length, one of ``any_length`` is cut into windows. A long
     table has a ``time_column`` and a column of the ``record``, and time goes by in steps of ``step``;
@@ -187,6 +188,7 @@ class InputFormat:
     record: str = ""
     step: float = 0.0
     hertz: float = 0.0
+    words: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in EXAMPLES or (self.mode in MODES) != (self.kind == "images"):
@@ -196,6 +198,29 @@ class InputFormat:
     def example(self) -> str:
         """A file name for new inputs of this kind."""
         return EXAMPLES[self.kind]
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """What each value of a table's row is called.
+
+        Example:
+            >>> words = (("sex", "f", "m"), ("ward", "a", "b", "c"))
+            >>> InputFormat("table", columns=("age", "sex", "ward"), words=words).value_names
+            ('age', 'sex=m', 'ward=a', 'ward=b', 'ward=c')
+        """
+        known = {name: valued(texts) for name, *texts in self.words}
+        found = ([f"{name}={text}" for text in known[name]] if name in known else [name] for name in self.columns)
+        return tuple(name for names in found for name in names)
+
+
+def valued(texts: Sequence[str]) -> Sequence[str]:
+    """The words of a column that have a value of their own, 0 or 1: of two the second.
+
+    Example:
+        >>> valued(["f", "m"]), valued(["a", "b", "c"])
+        (['m'], ['a', 'b', 'c'])
+    """
+    return texts[1:] if len(texts) == 2 else texts
 
 
 @dataclass(frozen=True, eq=False)

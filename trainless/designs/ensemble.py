@@ -26,7 +26,7 @@ from trainless.learn.deferral import check_deferral
 from trainless.learn.drift import drift_warning
 from trainless.learn.ensemble import average, confidence_curve
 from trainless.learn.members import VERSION, history_of, load_member, member_folder, notation
-from trainless.learn.metrics import MetricValue, class_table, clopper_pearson, evaluate
+from trainless.learn.metrics import BALANCED, MetricValue, class_table, clopper_pearson, evaluate
 from trainless.learn.predictor import (
     Prediction,
     Predictor,
@@ -313,6 +313,8 @@ def _classes(predictor: Predictor, said: Prediction, y: npt.NDArray[Any]) -> Jso
         check = check_deferral(predictor.deferral, doubt(said.mean), said.mean.argmax(1) == y)
         rule = predictor.deferral
         found["deferral"] = {"rule": str(rule), "promised": rule.promised, "asked": rule.accuracy, **vars(check)}
+    if (answers != said.mean.argmax(1)).any():
+        found["classes_by"] = BALANCED
     found["classes"] = [vars(one) for one in class_table(y, answers, class_names(predictor.task.target))]
     if predictor.positive is not None:
         found["positive"] = _positive(predictor, said, answers, y, predictor.positive)
@@ -332,6 +334,9 @@ def _positive(
         "sensitivity": share(called[ill]),
         "specificity": share(~called[~ill]),
     }
+    if said.alike is not None and said.label is not None and predictor.prior:
+        alone = said.label == positive
+        found["label"] = {"sensitivity": share(alone[ill]), "specificity": share(~alone[~ill])}
     if (rule := predictor.screening) is not None:
         told = {"rule": rule.statement(name), "asked": rule.sensitivity, "promised": rule.promised, "least": rule.least}
         checked = vars(check_screening(rule, said.mean, y))

@@ -20,7 +20,7 @@ from trainless.core.files import replacing, write_atomic
 from trainless.core.opening import is_there, read_bytes, without_links
 from trainless.learn.members import MEMBER, WEIGHTS, member_folder, read_document
 from trainless.learn.predictor import ARRAYS, ENSEMBLE, Predictor, class_names, load_predictor, save_predictor
-from trainless.report.words import class_rows, estimate_in_words, ordered, sanity_in_words
+from trainless.report.words import class_rows, estimate_in_words, ordered, rule_in_words, sanity_in_words
 from trainless.runs.folder import CONFIGURATION, SUMMARY
 
 CARD = "README.md"
@@ -154,6 +154,8 @@ def _figures(test: Mapping[str, Any] | None) -> list[str]:
     made = [f"## On {test['samples']:,} test {test.get('unit', 'cases')}", _table(["", "value"], figures)]
     if rows := class_rows(test):
         made.append(_table(["class", "cases", "precision", "recall", "F1"], [[*map(_plain, row)] for row in rows]))
+    if which := rule_in_words(test):
+        made.append(_plain(f"{which[:1].upper()}{which[1:]}."))
     if rule := test.get("deferral", {}).get("rule"):
         made.append(_plain(rule))
     return made

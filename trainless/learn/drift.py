@@ -17,6 +17,7 @@ from trainless.core.errors import InputError
 from trainless.core.types import Floats
 
 LEVEL = 0.05  # the p-value up to which a case is said to be unlike the training data
+FEW = 20  # inputs, of which less than one is marked by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,10 @@ class DriftWarning:
     def __str__(self) -> str:
         if self.reason:
             return self.reason
+        if not self.unlike:
+            return "no input looks unlike the training data"
+        if not self.warn and self.samples < FEW:
+            return f"{self.unlike} of {self.samples} inputs look unlike the training data: do not trust these answers"
         if not self.warn:
             return f"{self.unlike} of {self.samples} inputs look unlike the training data, no more than chance explains"
         return (

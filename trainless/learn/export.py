@@ -25,11 +25,13 @@ from trainless.core.task import Task
 from trainless.core.types import Floats, Json
 from trainless.learn.drift import InputStatistics, spread, statistics
 from trainless.learn.graph import EnsembleGraph, answers_recordings
+from trainless.learn.metrics import BALANCED, alike
 from trainless.learn.predictor import Prediction, Predictor, class_names
 
 FORMAT = 1  # of the metadata
 OPSET = 18
 TOLERANCE = 1e-4  # between float32 sums of different programs
+_FIELDS = {"probabilities": "mean", "values": "mean", BALANCED: "alike"}  # of a prediction, by the output's name
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
@@ -76,7 +78,8 @@ def about(predictor: Predictor) -> Json:
 
     ``format`` is raised when a key changes its meaning. ``input_layout`` names the axes, ``input_range`` the least and
     greatest value of each channel in the training data, ``input_mean`` and ``input_std`` what the graph normalises by
-    itself. ``drift`` has what :func:`check_input` compares inputs with.
+    itself. ``drift`` has what :func:`check_input` compares inputs with; ``input_names`` are what
+    the values of a table's row, or the leads of a recording, are called.
     """
     task, known, together = predictor.task, predictor.inputs, answers_recordings(predictor)
     mean, std = np.asarray(task.mean or (0.0,)), np.asarray(task.std or (1.0,))
@@ -94,6 +97,7 @@ def about(predictor: Predictor) -> Json:
         "positive_class": None if predictor.positive is None else class_names(task.target)[predictor.positive],
         "prevalence": predictor.prevalence,
         "input_shape": list(task.input_shape),
+        "input_names": list(task.source.value_names),
         "input_layout": ["batch", "channels", *axes],
         "input_mean": mean.tolist(),
         "input_std": std.tolist(),
@@ -203,7 +207,7 @@ def check(predictor: Predictor, path: Path, x: npt.NDArray[np.float32]) -> None:
         if np.abs(like - known.p_values(seen)).max() > rank or (wrong != known.wrong_scale(seen)).any():
             raise InputError("the exported check of inputs differs from PyTorch: report this")
     for name, value in found.items():
-        wanted = np.asarray(getattr(said, "mean" if name in ("probabilities", "values") else name))
+        wanted = np.asarray(getattr(said, _FIELDS.get(name, name)))
         if value.shape != wanted.shape:
             raise InputError(f"the exported {name} has shape {value.shape}, PyTorch gives {wanted.shape}: report this")
         if value.dtype.kind in "fc" and not np.allclose(value, wanted, rtol=TOLERANCE, atol=TOLERANCE):
@@ -217,6 +221,9 @@ def _close_call(predictor: Predictor, said: Prediction) -> bool:
     """Whether a probability lies within the tolerance of another or of a threshold."""
     p = np.sort(said.mean, axis=1)
     margins = [p[:, -1] - p[:, -2]]
+    if predictor.prior:
+        raised = np.sort(alike(said.mean, predictor.prior), axis=1)
+        margins.append(raised[:, -1] - raised[:, -2])
     if predictor.sets is not None:
         margins.append(np.abs(1 - said.mean - np.asarray(predictor.sets.thresholds)).min(1))
     if predictor.deferral is not None:

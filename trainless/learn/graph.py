@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from trainless.core.types import Floats
 from trainless.learn.drift import FACTOR, InputStatistics
+from trainless.learn.metrics import BALANCED
 from trainless.learn.predictor import Predictor
 from trainless.learn.screening import at_prevalence
 
@@ -33,6 +34,7 @@ class EnsembleGraph(nn.Module):
     thresholds: Tensor
     widths: Tensor
     factors: Tensor
+    shares: Tensor
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
@@ -46,6 +48,7 @@ class EnsembleGraph(nn.Module):
         self._hold("std", np.reshape(np.asarray(task.std or (1.0,), np.float32), channels))
         self._hold("weights", predictor.weights / predictor.weights.sum())
         self._hold("factors", _factors(predictor))
+        self._hold("shares", np.asarray(predictor.prior, np.float64))
         elsewhere = predictor.prevalence is not None
         intervals = predictor.intervals
         sets = None if elsewhere and predictor.sets is not None and not predictor.sets.by_class else predictor.sets
@@ -66,7 +69,12 @@ class EnsembleGraph(nn.Module):
         seen = [] if self.look is None else ["like_inputs", "wrong_scale"]
         if self.regression:
             return ["values", "variance", *(["low", "high"] if self.has_intervals else []), *seen]
-        there = {"sets": self.has_sets, "screen": self.screening is not None, "refer": self.has_rule}
+        there = {
+            BALANCED: len(self.shares) > 0,
+            "sets": self.has_sets,
+            "screen": self.screening is not None,
+            "refer": self.has_rule,
+        }
         extra = [name for name, so in there.items() if so]
         return ["probabilities", "label", "variance", "total", "aleatoric", "epistemic", *extra, *seen]
 
@@ -93,6 +101,8 @@ class EnsembleGraph(nn.Module):
         highest, label = p.max(-1)
         answer = (p.masked_fill(gone.unsqueeze(1), math.nan), label.masked_fill(gone, -1))
         said = [*answer, squares.sum(1), total, aleatoric, (total - aleatoric).clamp_min(0.0)]
+        if len(self.shares):
+            said.append(self._standing_out(own).masked_fill(gone, -1))
         if self.has_sets:
             chosen = torch.arange(p.shape[1]).unsqueeze(0) == own.max(-1)[1].unsqueeze(1)
             said.append((1 - own <= self.thresholds) | chosen | gone.unsqueeze(1))
@@ -101,6 +111,10 @@ class EnsembleGraph(nn.Module):
         if self.has_rule:
             said.append(~(1 - highest <= self.threshold) | gone)
         return (*said, *seen)
+
+    def _standing_out(self, p: Tensor) -> Tensor:
+        """The class whose probability is highest for its share (:func:`trainless.learn.metrics.alike`)."""
+        return torch.where(self.shares > 0, p / self.shares, 0.0).max(-1)[1]
 
     def _answers(self, values: Tensor) -> Tensor:
         if self.regression:

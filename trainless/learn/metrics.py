@@ -285,6 +285,7 @@ def metrics_for(target: Target, named: bool = False) -> Mapping[str, Prepare]:
     return {"binary": BINARY, "multiclass": BINARY if named else CLASSES, "regression": VALUES}[target.kind]
 
 
+BALANCED = "balanced_label"  # what answers call the class that stands out most against its share (alike)
 ALIKE = ("balanced_accuracy", "f1_macro", "sensitivity", "specificity")  # metrics that count classes alike
 
 

@@ -13,9 +13,9 @@ from trainless.core.target import Target
 from trainless.core.types import Array, Floats, Json, Labels
 from trainless.learn.metrics import LOWER_IS_BETTER, bootstrap, evaluate, metrics_for
 
-MORE = "more time (--time), more data or a faster machine (--device cuda)"
-USELESS = ("Not good enough", f"Do not use it. Give it {MORE}, and check the labels")
-SIMPLER = ("No better than something simpler", f"Give it {MORE}; until then what is simpler is the better choice")
+MORE = "more data or, where all its time was used, more time (--time) or a faster machine (--device cuda)"
+USELESS = ("Not good enough", f"Do not use it. Check the labels, and give it {MORE}")
+SIMPLER = ("No better than something simpler", f"What is simpler is the better choice here; give it {MORE}")
 COMPARED = ("auc", "balanced_accuracy", "accuracy", "mae")  # the first of these that both have is compared
 WORDS = {"auc": "AUC", "f1_macro": "macro F1", "mae": "mean error", "rmse": "root mean squared error", "r2": "R²"}
 SAME = 5e-4  # figures that look the same to three digits
@@ -26,7 +26,8 @@ Test = Mapping[str, Any]
 class SanityCheck:
     """What speaks against an ensemble, worst first, and what it is better than; without problems it passes.
 
-    It is ``level`` with yardsticks where nothing can be better, or with one that took as long to train.
+    It is ``level`` with yardsticks where the difference cannot be told from none: where it is the better one of the
+    two, where nothing can be better, or where the other took as long to train.
     """
 
     problems: tuple[str, ...]
@@ -78,11 +79,11 @@ def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], un
         problems.append(f"It answers “{names[int(label[0])]}” for every one of {n:,} {unit}")
     else:
         right = int((label == y).sum())
-        beside = f"always saying “{names[usual]}” in {int(counts[usual]):,}"
+        always = f"always saying “{names[usual]}”"
         if right <= counts[usual]:
-            problems.append(f"It is right in {right:,} of {n:,} {unit}, {beside}")
+            problems.append(f"It is right in {right:,} of {n:,} {unit}, {always} in {int(counts[usual]):,}")
         else:
-            passed.append(f"the most frequent class (right in {right:,} of {n:,}, {beside})")
+            passed.append(f"{always} (right in {right:,} of {n:,} {unit} against {int(counts[usual]):,})")
     if there > 1:
         found, chance = test["ensemble"], {"auc": 0.5, "balanced_accuracy": 1 / there}
         beaten = []
@@ -113,19 +114,20 @@ def check_values(test: Test) -> SanityCheck:
 
 def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
     verdict, advice = USELESS if problems else SIMPLER
-    level = []
+    level: list[str] = []
     for name, metric, own, other, yardstick in compared(test):
-        gap = yardstick.get("gap")
-        more = "" if gap is None or gap["low"] is None else f"; difference {_interval(gap)}"
+        gap = yardstick.get("gap") or {"low": None, "high": None}
+        more = "" if gap["low"] is None else f"; difference {_interval(gap)}"
         figures = f"({metric_in_words(metric)} {own:.3f} against {other:.3f}{more})"
         gain = (other - own) if metric in LOWER_IS_BETTER else (own - other)
         best = abs(own - (0.0 if metric in LOWER_IS_BETTER else 1.0)) < SAME
         if gain > SAME:
-            passed.append(f"{name} {figures}")
+            (passed if gap["low"] is None or gap["low"] > 0 else level).append(f"{name} {figures}")
         elif abs(gain) <= SAME and best:
             level.append(f"{name} {figures}")
-        elif not yardstick.get("peer") or (gap is not None and gap["high"] is not None and gap["high"] < 0):
-            problems.append(f"It is {'level with' if abs(gain) <= SAME else 'worse than'} {name} {figures}")
+        elif not yardstick.get("peer") or (gap["high"] is not None and gap["high"] < 0):
+            worse = "worse than" if gap["high"] is None or gap["high"] < 0 else "no better than"
+            problems.append(f"It is {'level with' if abs(gain) <= SAME else worse} {name} {figures}")
         else:
             level.append(f"{name} {figures}")
     told = (verdict, advice) if problems else ("", "")

@@ -17,7 +17,7 @@ from trainless.report.chart import bar, bounds, chart, clipped, dot, frame, lege
 from trainless.report.contents import Arrays, Contents, report_part
 from trainless.report.explained import why
 from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, table, tag
-from trainless.report.result import UNIT, estimate, whole
+from trainless.report.result import UNIT, whole
 from trainless.report.summary import deferral_in_words, width_in_words
 from trainless.report.training import CASES, picture
 from trainless.report.words import Facts
@@ -115,7 +115,7 @@ def _calibration_words(test: Facts) -> str:
     after, before = test["calibration_error"], test["calibration_error_raw"]
     return (
         "Where it states a probability, how often it is right: on the dashed line both are the same. Calibration error"
-        f" {rounded(after['value'])} {estimate(after)[1]}, before calibration {rounded(before['value'])}"
+        f" {rounded(after['value'])}, before calibration {rounded(before['value'])}"
         f" (temperature {rounded(test['temperature'])})."
     )
 
@@ -242,7 +242,8 @@ def referral_figure(doubt: Floats, correct: Any, promised: float | None, at: tup
         tip = f"the rule: {percent(at[0])} referred, {percent(at[1])} right on the rest"
         marks.append(dot(plane, *at, "c1", tip=tip, radius=6, kind="ringed"))
     entries = [("c0", "test cases")] + ([("c4 thin dashed", "asked for")] if promised is not None else [])
-    return joined([chart(plane, "Accuracy against referral", *marks), legend([*entries, ("c1 thick", "the rule")])])
+    entries += [("c1 thick", "the rule")] if at is not None else []
+    return joined([chart(plane, "Accuracy against referral", *marks), legend(entries)])
 
 
 def sizes_figure(sets: Any) -> Markup:

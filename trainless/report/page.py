@@ -79,6 +79,17 @@ def table(head: Sequence[Content], rows: Iterable[Sequence[Content]], *, caption
     return tag("div", tag("table", words, tag("thead", top), tag("tbody", joined(body))), class_=kind)
 
 
+def code(text: str) -> Markup:
+    """A notation of an architecture, whose lines break after commas.
+
+    Example:
+        >>> print(code("depth=1,pool=mean"))
+        <code>depth=1,<wbr>pool=mean</code>
+    """
+    parts = text.split(",")
+    return tag("code", *(part for each in parts[:-1] for part in (f"{each},", Markup("<wbr>"))), parts[-1])
+
+
 STYLE, SCRIPT = ((files("trainless.report") / name).read_text("utf-8") for name in ("page.css", "page.js"))
 
 

@@ -32,7 +32,7 @@ from trainless.report.chart import (
 from trainless.report.contents import Contents, report_part
 from trainless.report.page import Content, Markup, drawn, joined, percent, rounded, table, tag, text_width
 from trainless.report.search import in_words
-from trainless.report.words import Facts, class_rows, positive_in_words, yardstick_rows
+from trainless.report.words import Facts, class_rows, positive_in_words, rule_in_words, yardstick_rows
 
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
@@ -59,12 +59,22 @@ def roc_curves(contents: Contents) -> Content:
 
 
 @report_part("tested", "classes", beside=True)
-def confusions(contents: Contents) -> Content:
-    """The confusion matrix."""
-    said = contents.predictions
-    many = " The classes with the most mistakes are shown." if len(contents.classes) > 20 else ""
+def confusions(contents: Contents) -> list[Content]:
+    """The confusion matrix of the most probable classes, and of those that stand out most where they are others."""
+    said, found = contents.predictions, []
+    many = " The classes with the most mistakes are shown." if len(contents.classes) > MOST_CLASSES else ""
     text = "Rows are the truth, columns what the ensemble says. The diagonal is right (blue), all else is wrong (red)."
-    return drawn("Confusions", confusion_figure(said["y"], said["label"], contents.classes), text + many)
+    answers = {"Confusions": (said["label"], text + many)}
+    if "classes_by" in contents.summary["test"]:
+        by = "The same for the class that stands out most against its share of the training data"
+        name = contents.summary["test"]["classes_by"]
+        answers = {
+            "Confusions of the most probable class": (said["label"], text + many),
+            f"Confusions of {name}": (said["alike"], f"{by}: the figures of each class are of these answers."),
+        }
+    for title, (label, about) in answers.items():
+        found.append(drawn(title, confusion_figure(said["y"], label, contents.classes), about))
+    return list(found)
 
 
 @report_part("tested", "values", beside=True)
@@ -96,7 +106,9 @@ def metrics(contents: Contents) -> list[Content]:
     words = table(head, rows, caption=f"{test['samples']:,} test cases; intervals {how}")
     if "mae" in test["ensemble"]:
         return [words]
-    return [drawn("Metrics", metrics_figure(test), "Dots are values, bars their 95 % intervals."), words]
+    rule = rule_in_words(test)
+    which = tag("p", f"Two kinds of answers: {rule}.", class_="sub") if rule else None
+    return [drawn("Metrics", metrics_figure(test), "Dots are values, bars their 95 % intervals."), which, words]
 
 
 @report_part("tested", "classes")
@@ -105,7 +117,8 @@ def classes_table(contents: Contents) -> Content:
     rows = class_rows(contents.summary["test"])
     head = ["class", "cases", "precision", "recall", "F1"]
     words = "Every class: of those called so the share that is (precision), and of it the share that is found (recall)"
-    return table(head, rows, caption=f"{words}; exact 95 % intervals") if rows else None
+    by = contents.summary["test"].get("classes_by")
+    return table(head, rows, caption=f"{words}{f', by {by}' if by else ''}; exact 95 % intervals") if rows else None
 
 
 @report_part("tested", "classes")
@@ -179,14 +192,14 @@ def estimate(value: Facts) -> tuple[str, str]:
 
 @report_part("tested")
 def by_method(contents: Contents) -> Content:
-    """The members by the method that found them."""
+    """The members by the method that found them, or as what kind of network they were added."""
     test = contents.summary["test"]
     main, rows = test["main"], []
     for name, own in test["by_searcher"].items():
         each = f"{rounded(own['members_mean'][main])} ± {rounded(own['members_deviation'][main])}"
         rows.append([in_words(name), str(own["size"]), each, " ".join(estimate(own["ensemble"][main]))])
-    head = ["found by", "members", f"{metric_in_words(main)} of a member", "of their own ensemble"]
-    return table(head, rows, caption="The members by the method that found them") if len(rows) > 1 else None
+    head = ["from", "members", f"{metric_in_words(main)} of a member", "of their own ensemble"]
+    return table(head, rows, caption="The members by where they are from") if len(rows) > 1 else None
 
 
 def roc(positive: npt.NDArray[np.bool_], score: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from trainless.rankings import RankSum, registry
 from trainless.report.chart import WIDE, bar, bounds, chart, clipped, colour, dot, frame, legend, line, svg, words
 from trainless.report.contents import Contents, SearchRecord, report_part
 from trainless.report.draw import svg as draw_svg
-from trainless.report.page import Content, Markup, drawn, grid, joined, percent, rounded, tag, text_width
+from trainless.report.page import Content, Markup, code, drawn, grid, joined, percent, rounded, tag, text_width
 from trainless.report.words import space_in_words
 from trainless.runs.signals import scores_of
 from trainless.spaces.protocol import Counted, Space
@@ -24,7 +24,8 @@ from trainless.spaces.sketch import Drawable, Graph, Sketch
 MOST_CELLS = 12
 METHODS: Mapping[str, str] = {
     **{"rl": "reinforcement learning", "genetic": "genetic algorithm", "prune": "pruning"},
-    "learned": "learning from the first members",
+    **{"learned": "learning from the first members", "plain": "plain networks", "rocket": "random convolutions"},
+    "pretrained": "pretrained backbones",
 }
 
 
@@ -51,7 +52,11 @@ def best_values(contents: Contents) -> Content:
     text = "The best that was seen so far; a dot is the winner at the end. What lies lower is drawn at the edge."
     if any(is_region(candidate) for one in searches for candidate in one.candidates[:1]):
         text += " Pruning has no single network before its end."
-    text += " Seeds differ between searches and shift the scores a little." if len(searches) > 1 else ""
+    if len(searches) > 1:
+        text += (
+            " Here the candidates of all searches are ranked together, which may put others first than a search's own"
+            " leaderboard does; seeds differ between searches and shift the scores a little."
+        )
     return drawn("Best so far", best_so_far_figure(searches, standings(searches), _signal(searches[0])), text)
 
 
@@ -89,7 +94,7 @@ def winners(contents: Contents) -> list[Content]:
     head, cells = tag("h3", "What the winners look like"), chosen(contents)
     if contents.space is None or not cells:
         texts = [member["arch"] for member in contents.summary.get("members", ())]
-        return [head, tag("ul", *(tag("li", tag("code", text)) for text in dict.fromkeys(texts)))]
+        return [head, tag("ul", *(tag("li", code(text)) for text in dict.fromkeys(texts)))]
     figures = []
     for arch, who in cells[:MOST_CELLS]:
         picture = tag("div", Markup(draw_svg(contents.space, arch, compact=True)), class_="cell")
@@ -117,7 +122,9 @@ def winning_operations(contents: Contents) -> Content:
     tallies = {name: operations(archs, contents.space, contents.decisions) for name, archs in kinds.items()}
     groups = {name: counts for name, counts in tallies.items() if counts}
     total = sum(groups.values(), Counter[str]())
-    order = list(dict.fromkeys(each for options in contents.decisions.values() for each in options if total[each]))
+    known = [(name, each) for name, options in contents.decisions.items() for each in options]
+    texts = dict.fromkeys(text for name, each in known for text in (each, _named(name, each)))
+    order = [text for text in texts if total[text]]
     order += sorted(set(total) - set(order))
     if not groups or len(order) < 2:
         return None
@@ -150,23 +157,24 @@ def _winners(contents: Contents, method: str) -> list[Arch]:
 def standings(searches: Sequence[SearchRecord]) -> list[Floats]:
     """One number per candidate of each search and then per arch of its leaderboard, higher is better.
 
-    It is the ranking over all of them together, so that searches can be compared; regions, whose scores are those of
-    a supernet, have none (NaN). Without a ranking it is the only score with its sign, or the sum of the ranks.
+    It is the ranking over all of them together, each once, so that searches can be compared; regions, whose scores are
+    those of a supernet, have none (NaN). Without a ranking it is the only score with its sign, or the sum of the ranks.
     """
     rows: dict[str, Mapping[str, float]] = {}
     for number, one in enumerate(searches):
         for place, candidate in enumerate(one.candidates):
             if not is_region(candidate):
-                rows[f"{number}/{place}"] = {name: float(column[place]) for name, column in one.values.items()}
-        for place, values in enumerate(one.best_values):
-            rows[f"{number}/best{place}"] = values
+                values = {name: float(column[place]) for name, column in one.values.items()}
+                rows.setdefault(f"{number}/{candidate}", values)
+        for arch, best in zip(one.best, one.best_values, strict=True):
+            rows.setdefault(f"{number}/{arch}", best)
     if not rows:
         return [np.full(len(one.candidates), np.nan) for one in searches]
     found = dict(zip(rows, _ranked(searches[0], rows), strict=True))
-    keys = [
-        [*range(len(one.candidates)), *(f"best{place}" for place in range(len(one.best_values)))] for one in searches
+    return [
+        np.array([found.get(f"{number}/{key}", np.nan) for key in (*one.candidates, *one.best)])
+        for number, one in enumerate(searches)
     ]
-    return [np.array([found.get(f"{number}/{key}", np.nan) for key in own]) for number, own in enumerate(keys)]
 
 
 def _ranked(one: SearchRecord, rows: Mapping[str, Mapping[str, float]]) -> Floats:
@@ -212,6 +220,8 @@ def networks_left(one: SearchRecord) -> Floats:
 def operations(archs: Sequence[Arch], space: Space | None, decisions: Mapping[str, Sequence[str]]) -> Counter[str]:
     """Count each operation in archs: on edges or nodes of their cells, or else as options of decisions.
 
+    Where decisions have different options, an option is called with its decision, such as ``depth=2``.
+
     Example:
         >>> from trainless.spaces.nb201 import NasBench201
         >>> sorted(operations([(3, 0, 1, 0, 0, 1)], NasBench201(), {}).items())
@@ -225,8 +235,15 @@ def operations(archs: Sequence[Arch], space: Space | None, decisions: Mapping[st
             found.update(edge.label for edge in (*graph.edges, *graph.absent) if edge.label)
             found.update(node.label for node in graph.nodes if node.role == "operation")
         if not graphs:
-            found.update(options[option] for options, option in zip(decisions.values(), arch, strict=True))
+            options = zip(decisions.items(), arch, strict=True)
+            called = (lambda _, option: option) if len(set(decisions.values())) < 2 else _named
+            found.update(called(name, texts[option]) for (name, texts), option in options)
     return found
+
+
+def _named(decision: str, option: str) -> str:
+    """An option beside the decision that it answers: ``2`` alone could be of any."""
+    return f"{decision}={option}"
 
 
 def methods(searches: Sequence[SearchRecord]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from trainless.learn.metrics import clopper_pearson
 from trainless.learn.sanity import metric_in_words
 from trainless.report.contents import Contents, report_part
-from trainless.report.page import Content, Markup, duration, joined, percent, rounded, table, tag
+from trainless.report.page import Content, Markup, code, duration, joined, percent, rounded, table, tag
 from trainless.report.training import inputs_in_words
 from trainless.report.words import Facts, answer_in_words, held_against, space_in_words
 
@@ -63,7 +63,8 @@ def _what(contents: Contents) -> str:
     many = f"{count} small neural networks, chosen for these data, together look"
     who = "One small neural network, chosen for these data, looks" if count == 1 else many
     aims = f"{inputs_in_words(task['input_shape'])} and say{'s' * (count == 1)} {aim}"
-    return f"{who} at {aims}. {'It' if count == 1 else 'They'} learnt from {task['samples']['train']:,} cases."
+    learnt = task["samples"]["train"] + (task["samples"]["valid"] if task.get("folds", 1) > 1 else 0)
+    return f"{who} at {aims}. {'It' if count == 1 else 'They'} learnt from {learnt:,} cases."
 
 
 def _how_good(contents: Contents) -> str:
@@ -291,7 +292,7 @@ def searches(contents: Contents) -> list[Content]:
     for one in found:
         text = contents.space.format(one.best[0]) if contents.space and one.best else str(list(one.best[:1]))
         counts = [str(one.seed), f"{one.evaluations:,}", f"{one.seconds:.1f}"]
-        rows.append([one.name, one.searcher, *counts, tag("code", text)])
+        rows.append([one.name, one.searcher, *counts, code(text)])
     head = ["search", "searcher", "seed", "candidates", "seconds", "winner"]
     scores = [[rounded((one.best_values[0] if one.best_values else {}).get(name)) for name in names] for one in found]
     if len(found) < len(names):  # the longer side goes down the page
@@ -315,9 +316,9 @@ def members(contents: Contents) -> Content:
             value = test["members"][test["main"]][names.index(member["folder"])]
         what = [member["name"], member["search"], str(member["seed"]), str(member["epochs"])]
         found = [rounded(member["valid_loss"]), rounded(value), f"{member['seconds']:.1f}"]
-        rows.append([*what, *found, tag("code", member["arch"])])
+        rows.append([*what, *found, code(member["arch"])])
     main = "test" if test is None else f"test {metric_in_words(test['main'])}"
-    head = ["member", "search", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
+    head = ["member", "from", "seed", "epochs", "validation loss", main, "seconds", "architecture"]
     return table(head, rows, caption="Trained members")
 
 
@@ -347,7 +348,7 @@ def leaderboard(contents: Contents) -> Content:
     rows: list[Sequence[Content]] = []
     for place, (arch, values) in enumerate(zip(one.best, one.best_values, strict=True), start=1):
         text = contents.space.format(arch) if contents.space else str(list(arch))
-        rows.append([str(place), *(rounded(values.get(name)) for name in names), tag("code", text)])
+        rows.append([str(place), *(rounded(values.get(name)) for name in names), code(text)])
     return table(["rank", *names, "architecture"], rows, caption="The best candidates")
 
 

@@ -40,14 +40,23 @@ def data_words(contents: Contents) -> Content:
         "which members to train later": contents.settings.get("learn", False),
     }
     what = " and ".join(name for name, so in deciding.items() if so)
-    kept = "The validation cases"
+    kept = "The validation cases were kept from training, and the promises were made on them."
     if task["stopping"]:
-        kept = f"Of the validation cases {task['stopping']:,} decided {what}; the other {task['calibration']:,}"
+        kept = (
+            f"Of the validation cases {task['stopping']:,} decided {what}; the other {task['calibration']:,} were kept"
+            " from training, and the promises were made on them."
+        )
+    elif task.get("folds", 1) > 1:
+        kept = (
+            f"Training and validation cases were put together and divided into {task['folds']} parts: each network"
+            " learnt from all but one of them, and the promises were made on what networks said of cases that they had"
+            " not learnt from."
+        )
     return tag(
         "p",
         f"The task {task['name']}: each case is {inputs_in_words(task['input_shape'])}. {samples['train']:,} cases were"
-        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {kept} were kept"
-        " from training, and the promises were made on them. No decision was made by the test cases.",
+        f" for training, {samples['valid']:,} for validation and {samples['test']:,} for the test. {kept}"
+        " The test cases were used for the figures of this page alone.",
     )
 
 
@@ -288,7 +297,7 @@ def _held(contents: Contents) -> tuple[Mapping[str, History], dict[str, str]]:
 def training_words(contents: Contents) -> list[Content]:
     """The recipe of the training, and the colour of each method."""
     recipe, (held, shades) = contents.summary["plan"]["recipe"], _held(contents)
-    entries = [(colour(place), f"found by {in_words(name)}") for place, name in enumerate(origins(contents))]
+    entries = [(colour(place), in_words(name)) for place, name in enumerate(origins(contents))]
     if any(shade == "cn" for shade in shades.values()):
         entries.append(("cn", "one architecture, to compare with"))
     stop = f" Training stopped early after {recipe['patience']} epochs without gain." if recipe["patience"] else ""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainless.learn.metrics import BALANCED
 from trainless.learn.sanity import metric_in_words
 from trainless.learn.screening import predictive_values
 
@@ -79,10 +80,9 @@ def positive_in_words(test: Facts, prevalence: float | None = None) -> list[str]
     if own is None:
         return []
     name = own["name"]
-    lines = [
-        f"sensitivity for “{name}” {estimate_in_words(own['sensitivity'])}, specificity"
-        f" {estimate_in_words(own['specificity'])}"
-    ]
+    lines = [f"sensitivity for “{name}” {_found_and_spared(own)}{_called(test, own)}"]
+    if (alone := own.get("label")) is not None and _values(alone) != _values(own):
+        lines.append(f"  of the most probable class alone: sensitivity {_found_and_spared(alone)}")
     for share, where in ((own["prevalence"], "as in the training data"), (prevalence, "as asked for")):
         told = None if share is None else _worth(own, share)
         if told is not None:
@@ -99,6 +99,39 @@ def positive_in_words(test: Facts, prevalence: float | None = None) -> list[str]
             f" {estimate_in_words(rule['specificity'])}, {rule['flagged']:.0%} called “{name}”{kept}",
         ]
     return lines
+
+
+def _found_and_spared(own: Facts) -> str:
+    return f"{estimate_in_words(own['sensitivity'])}, specificity {estimate_in_words(own['specificity'])}"
+
+
+def _values(own: Facts) -> tuple[Any, Any]:
+    return own["sensitivity"]["value"], own["specificity"]["value"]
+
+
+def _called(test: Facts, own: Facts) -> str:
+    """When a case is called the class to find, where that is not for being the most probable one."""
+    if "label" not in own:
+        return ""
+    if own["prevalence"] is None or len(test.get("classes", ())) != 2:
+        return f", by {BALANCED}"
+    return f", called so from a probability of {own['prevalence']:.1%} on ({BALANCED})"
+
+
+def rule_in_words(test: Facts) -> str:
+    """Which answers the figures are of; empty where the most probable class is also the one that stands out most.
+
+    Example:
+        >>> rule_in_words({}), rule_in_words({"classes_by": "balanced_label"}).partition(";")[0]
+        ('', 'accuracy is of the most probable class (label)')
+    """
+    if "classes_by" not in test:
+        return ""
+    return (
+        f"accuracy is of the most probable class (label); balanced accuracy, macro F1, sensitivity, specificity and the"
+        f" figures of each class are of {test['classes_by']}, the class that stands out most against its share of the"
+        " training data"
+    )
 
 
 def _worth(own: Facts, prevalence: float) -> tuple[float, float] | None:
@@ -142,9 +175,9 @@ def networks_in_words(count: int, space: str) -> str:
 
     Example:
         >>> networks_in_words(2, "my_space.py:MySpace"), networks_in_words(1, "nb201")
-        ('2 networks of MySpace', '1 network of nb201')
+        ('2 networks of the space MySpace', '1 network of the space nb201')
     """
-    return f"{count} network{'s' * (count != 1)} of {space_in_words(space)}"
+    return f"{count} network{'s' * (count != 1)} of the space {space_in_words(space)}"
 
 
 def ensemble_in_words(members: Sequence[Facts]) -> str:
@@ -152,7 +185,7 @@ def ensemble_in_words(members: Sequence[Facts]) -> str:
 
     Example:
         >>> ensemble_in_words([{"folder": "00", "search": "genetic-00", "space": "nb201", "weight": 1.0}])
-        '1 network of nb201'
+        '1 network of the space nb201'
     """
     homes = Counter(member["space"] for member in members if counts(member))
     return " and ".join(networks_in_words(count, home) for home, count in homes.items())

@@ -13,9 +13,10 @@ import pandas as pd
 from trainless.core.errors import InputError
 from trainless.core.task import PartName
 from trainless.core.types import Array
+from trainless.tasks.columns import shown
 from trainless.tasks.numpy_files import SPELLINGS
 from trainless.tasks.settings import Reading
-from trainless.tasks.table import GROUPS, LABELS, TABLES, column, complete, header, read_table, shown
+from trainless.tasks.table import GROUPS, LABELS, TABLES, column, complete, header, read_table
 
 FILES = ("file", "filename", "file_name", "path", "image", "volume", "scan", "recording_file")
 SPLITS = ("split", "part", "subset")

@@ -12,12 +12,13 @@ from PIL import Image, ImageOps
 
 from trainless.core.errors import InputError
 from trainless.core.processes import require_room
+from trainless.core.progress import watched
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.cases import Cases
 from trainless.tasks.reading import Samples, parse_size
-from trainless.tasks.resize import require_detail
+from trainless.tasks.resize import require_detail, suggested
 from trainless.tasks.settings import Reading
 from trainless.tasks.weigh import require_plain
 
@@ -40,7 +41,7 @@ def from_images(cases: Cases, reading: Reading) -> Task:
     require_room(2 * values * len(cases.paths) * shape[0] * shape[1], cases.root.name, "give a smaller --size")
     given: dict[PartName, Samples] = {}
     for part, held in cases.parts.items():
-        x = np.stack([pixels(path, mode, shape) for path in held.paths])
+        x = np.stack([pixels(path, mode, shape) for path in watched(held.paths, "reading images")])
         given[part] = Samples(x, held.y, held.groups, names=cases.names(part))
     if not reading.channels and not reading.dims:
         reading = replace(reading, dims=2, channels="last" if mode == "RGB" else "none")
@@ -91,7 +92,7 @@ def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple
     """The mode that holds all images and their one size (height, width)."""
     modes: set[str] = set()
     sizes: dict[tuple[int, int], Path] = {}
-    for path in paths:
+    for path in watched(paths, "looking at images"):
         with _open(path) as image:
             modes.add(image.mode)
             sizes.setdefault(_size(image), path)
@@ -99,22 +100,12 @@ def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple
         (first, one), (second, other) = list(sizes.items())[:2]
         raise InputError(
             f"images in {folder.name} have different sizes ({one.name} {first[0]}x{first[1]}, {other.name}"
-            f" {second[0]}x{second[1]}): give one size for all, such as --size {suggested(sizes)}"
+            f" {second[0]}x{second[1]}): give one size for all, such as --size {suggested(list(sizes))}"
         )
     if size:
         require_detail(size, (max(height for height, _ in sizes), max(width for _, width in sizes)))
     deep = modes <= set(DEEP)
     return "F" if deep else "L" if modes <= {"1", "L"} else "RGB", size or next(iter(sizes))
-
-
-def suggested(sizes: Sequence[tuple[int, ...]] | dict[tuple[int, int], Path]) -> int:
-    """A size to propose: the least side of all, at most one that trains in minutes.
-
-    Example:
-        >>> suggested([(1983, 2100), (2000, 1990)]), suggested([(9, 9), (12, 20)])
-        (224, 9)
-    """
-    return min(224, *(min(size) for size in sizes))
 
 
 def require_like(path: Path, mode: str, size: tuple[int, ...] = ()) -> None:

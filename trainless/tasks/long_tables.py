@@ -11,6 +11,7 @@ import pandas as pd
 from trainless.core.errors import InputError
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array
+from trainless.tasks.columns import without
 from trainless.tasks.recordings import Recordings, fill, from_recordings
 from trainless.tasks.settings import Reading
 from trainless.tasks.table import GROUPS, column, complete, label_column, numbers, read_table
@@ -25,7 +26,7 @@ def from_long_table(path: Path, reading: Reading) -> Task:
     The recording's column is ``reading.record``, or one called record, recording, case, series or id; without one the
     group's. Where steps of time are uneven, values are interpolated linearly at the median step.
     """
-    table = read_table(path)
+    table = without(read_table(path), reading.ignore, path)
     table.columns = table.columns.astype(str)
     time = column(table, reading.time_column, (), "time", path)
     label = label_column(table, reading, path)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.progress import watched
 from trainless.core.task import InputFormat, Task
 from trainless.core.types import Array, Index
 from trainless.tasks.assemble import require_finite
@@ -36,8 +37,9 @@ ARRAYS = ("npz", "npy")
 
 @dataclass(frozen=True, eq=False)
 class NewInputs:
-    """Inputs ``(N, C, *spatial)`` and what each case is called: its file, or its number counted from 0.
+    """Inputs ``(N, C, *spatial)`` and what each case is called.
 
+    That is its file, its row in a table, or its number counted from 0.
     Where ``records`` are given, a case is all inputs of one number there.
     """
 
@@ -167,7 +169,8 @@ def _resized(x: Array, source: InputFormat, shape: tuple[int, ...]) -> Array:
 
 def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     """The training table's columns by their names; all others, such as the label, are left out."""
-    from trainless.tasks.table import numbers, read_table, require_full
+    from trainless.tasks.columns import values_of
+    from trainless.tasks.table import numbers, read_table, require_full, row_names
 
     table = read_table(path)
     table.columns = table.columns.astype(str)
@@ -178,14 +181,16 @@ def _table(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
             f"{path.name} has no column {missing[0]!r}; expected a header with all {len(needed)} columns of"
             f" values that the training table had ({len(missing)} are missing)"
         )
-    values = numbers(table[list(source.columns)], path)
+    given = table[list(source.columns)]
     if source.time_column:
+        numbers(given, path)
         return _long(table, path, source, shape)
-    require_full(table[list(source.columns)], path)
+    values = values_of(given, source.words, path)
+    require_full(given, path)
     if len(shape) > 1:
         values = _fitted(values[:, None], source, shape)[:, 0]
     x = _placed(values, source, shape, path)
-    return NewInputs(x, range(len(x)))
+    return NewInputs(x, row_names(len(x)).tolist())
 
 
 def _long(table: Any, path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
@@ -215,7 +220,7 @@ def _images(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInput
     size = _stored(shape, source.channels)[:2]
     for file in files:
         require_like(file, source.mode, () if source.resized else size)
-    x = np.stack([pixels(file, source.mode, size) for file in files])
+    x = np.stack([pixels(file, source.mode, size) for file in watched(files, "reading images")])
     return NewInputs(_placed(x, source, shape, path), names)
 
 
@@ -224,7 +229,7 @@ def _volumes(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInpu
 
     files, names = _files(path, [file for file in _below(path) if is_volume(file)])
     size = _stored(shape, source.channels)[:3]
-    found = [brought(volume(file), size if source.resized else (), 3) for file in files]
+    found = [brought(volume(file), size if source.resized else (), 3) for file in watched(files, "reading volumes")]
     for file, one in zip(files, found, strict=True):
         if one.shape[:3] != size:
             raise InputError(f"volume {file.name} is {_by(one.shape)}; the training volumes were {_by(size)}")
@@ -247,7 +252,9 @@ def _dicom(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
         folders = [each for each in sorted(path.rglob("*")) if each.is_dir() and is_dicom(each)]
         files, names = _files(path, folders)
     size = _stored(shape, source.channels)[:dims]
-    found = [brought(read_dicom(file), size if source.resized else (), dims) for file in files]
+    found = [
+        brought(read_dicom(file), size if source.resized else (), dims) for file in watched(files, "reading images")
+    ]
     for name, one in zip(names, found, strict=True):
         if one.shape != found[0].shape or one.shape[:dims] != size:
             wanted = _by(_stored(shape, source.channels))
@@ -263,7 +270,9 @@ def _signal_files(path: Path, source: InputFormat, shape: tuple[int, ...]) -> Ne
 
     is_case, read = (is_wfdb, read_wfdb) if source.kind == "wfdb" else (is_edf, read_edf)
     files, names = _files(path, [file for file in _below(path) if is_case(file)])
-    signals = [aligned(read(file), source.columns, source.hertz, file.name)[0] for file in files]
+    signals = [
+        aligned(read(file), source.columns, source.hertz, file.name)[0] for file in watched(files, "reading recordings")
+    ]
     return _recordings(signals, names, source, shape)
 
 

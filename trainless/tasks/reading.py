@@ -62,7 +62,7 @@ class ChannelLayout:
     note: str = ""
 
 
-MEASUREMENTS = ChannelLayout(0, "first", "rows were read as measurements side by side; dims=1 reads them as signals")
+MEASUREMENTS = ChannelLayout(0, "first", "rows were read as measurements side by side; --dims 1 reads them as signals")
 
 
 def detect(sample: tuple[int, ...], reading: Reading) -> ChannelLayout:
@@ -142,7 +142,7 @@ def _plane(sample: tuple[int, ...]) -> ChannelLayout:
     few, many = sorted(sample)
     if few > LEADS or many < LONGER * few:
         return ChannelLayout(2, "none")
-    note = f"samples of {sample[0]}×{sample[1]} were read as signals with {few} channels; dims=2 reads them as images"
+    note = f"samples of {sample[0]}×{sample[1]} were read as signals with {few} channels; --dims 2 reads them as images"
     return ChannelLayout(1, _end(sample), note if few > 1 else "")
 
 
@@ -150,5 +150,5 @@ def _solid(sample: tuple[int, ...]) -> ChannelLayout:
     if min(sample[0], sample[-1]) <= COLOURS:
         return ChannelLayout(2, _end(sample))
     shape = "×".join(map(str, sample))
-    note = f"samples of {shape} were read as volumes; channels='first' or 'last' reads them as images"
+    note = f"samples of {shape} were read as volumes; --channels first or last reads them as images"
     return ChannelLayout(3, "none", note if max(sample) > 2 * min(sample) else "")

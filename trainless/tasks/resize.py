@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -49,6 +50,16 @@ def resize(x: Array | Rows, size: tuple[int, ...]) -> Array:
     step = max(1, PIECE // max(1, int(np.prod(x.shape[1:]))))
     one = _signals if len(size) == 1 else _grid
     return np.concatenate([one(np.asarray(x[at : at + step]), size) for at in range(0, len(x), step)])
+
+
+def suggested(sizes: Sequence[tuple[int, ...]]) -> int:
+    """A size to propose: the least side of all, at most one that trains in minutes.
+
+    Example:
+        >>> suggested([(1983, 2100), (2000, 1990)]), suggested([(9, 9), (12, 20)]), suggested([(512, 512, 300)])
+        (224, 9, 64)
+    """
+    return min(64 if len(sizes[0]) == 3 else 224, *(min(size) for size in sizes))
 
 
 def require_detail(size: tuple[int, ...], own: tuple[int, ...]) -> None:

@@ -32,6 +32,13 @@ class Reading:
 
     label: str | int = setting("", "The column of the label, in a table or among the labels.", metavar="COLUMN")
     group: str = setting("", "The column that says whose each case is: a patient is never split.", metavar="COLUMN")
+    ignore: Any = setting(
+        (),
+        "Columns of a table to leave out, such as notes and dates, with commas between them.",
+        kind=str,
+        metavar="A,B",
+        read=_listed,
+    )
     record: str = setting("", "The column that says which recording a row of a long table is of.", metavar="COLUMN")
     time_column: str = setting("", "The column of the time: each row of the table is one moment.", metavar="COLUMN")
     classes: Any = setting(
@@ -52,8 +59,9 @@ class Reading:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        given = self.classes
-        object.__setattr__(self, "classes", _listed(given) if isinstance(given, str) else tuple(map(str, given)))
+        for name in ("classes", "ignore"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, _listed(given) if isinstance(given, str) else tuple(map(str, given)))
         if self.kind not in KINDS:
             raise InputError(f"kind={self.kind!r} was given; expected one of {', '.join(KINDS[1:])}")
         if self.channels not in CHANNELS:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trainless.core.errors import InputError
+from trainless.core.progress import watched
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.cases import Cases
@@ -56,7 +57,7 @@ def from_signal_files(cases: Cases, reading: Reading, read: Read, kind: str) -> 
     filled, rates = 0, set(first.hertz)
     for part, held in cases.parts.items():
         signals = []
-        for path in held.paths:
+        for path in watched(held.paths, "reading recordings"):
             found = read(path)
             signal, holes = aligned(found, first.names, hertz, path.name)
             rates |= set(found.hertz)

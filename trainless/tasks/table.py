@@ -12,8 +12,10 @@ import pandas as pd
 from trainless.core.errors import InputError
 from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, Task
+from trainless.core.text import counted
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
+from trainless.tasks.columns import notes_of, shown, values_of, without, words_in
 from trainless.tasks.reading import Samples
 from trainless.tasks.settings import Reading, reads
 from trainless.tasks.weigh import open_text, readable, require_plain, require_text
@@ -23,15 +25,18 @@ GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 WIDEST = 20_000  # columns, whose reading takes a second or so
 HEADER = 2**24  # bytes of a header at most
+HEAD = 2  # the row of the first case, as spreadsheets count
 
 
-@reads("kind dims channels label group record time_column seed size window")
+@reads("kind dims channels label group ignore record time_column seed size window")
 def from_table(path: Path, reading: Reading) -> Task:
     """A task from a table whose first line names the columns.
 
     With a column of file names it lists the cases of a folder, which is that of the table. With a ``time_column`` each
-    row is a moment of a recording. Otherwise each row is a case, and all columns but the label and the group are its
-    values in order. The label's column is called label, target, class or y unless ``reading.label`` names it; the
+    row is a moment of a recording. Otherwise each row is a case, and all columns but the label, the group and those of
+    ``reading.ignore`` are its values in order, words as zeros and ones (:mod:`trainless.tasks.columns`); a case is
+    called by its row in a spreadsheet, where the names of columns are row 1. The label's column is called label,
+    target, class or y unless ``reading.label`` names it; the
     group's is ``reading.group``, or one called group, patient, subject or record.
     """
     from trainless.tasks.cases import FILES
@@ -45,17 +50,29 @@ def from_table(path: Path, reading: Reading) -> Task:
 
         return from_manifest(path, reading)
     _refuse(reading, ("record", "window"), path, "time_column")
-    table = read_table(path)
+    table = without(read_table(path), reading.ignore, path)
     label = label_column(table, reading, path)
     who = column(table.drop(columns=label), reading.group, GROUPS, "group", path)
     signals = table.drop(columns=[label, who] if who else label)
-    values = numbers(signals, path)
+    words = words_in(signals, path)
     require_full(signals, path)
     notes = [f"column {who!r} was read as the group: it is never split"] if who and not reading.group else []
+    notes += notes_of(words)
     groups = complete(table[who], "group", path) if who else None
-    samples = Samples(values, complete(table[label], "label", path), groups)
-    source = InputFormat("table", columns=tuple(str(each) for each in signals.columns))
+    values, names = values_of(signals, words, path), row_names(len(table))
+    samples = Samples(values, complete(table[label], "label", path), groups, names=names)
+    source = InputFormat("table", columns=tuple(str(each) for each in signals.columns), words=words)
     return assemble(path.name.split(".")[0], {"train": samples}, reading, notes=notes, source=source)
+
+
+def row_names(count: int) -> Array:
+    """What the cases of a table are called: by their rows as a spreadsheet counts them.
+
+    Example:
+        >>> row_names(2).tolist()
+        ['row 2', 'row 3']
+    """
+    return np.array([f"row {number}" for number in range(HEAD, count + HEAD)])
 
 
 def _refuse(reading: Reading, names: Sequence[str], path: Path, needed: str) -> None:
@@ -186,8 +203,8 @@ def require_full(table: pd.DataFrame, path: Path) -> None:
     if gaps.any():
         row, place = np.argwhere(gaps)[0]
         raise InputError(
-            f"{path.name} has {int(gaps.sum())} cells without a value, first row {row + 1}, column"
-            f" {str(table.columns[place])!r}: fill them in, or remove these rows or columns"
+            f"{path.name} has {counted(int(gaps.sum()), 'cell')} without a value, the first in row {row + HEAD}, column"
+            f" {str(table.columns[place])!r}: fill them in, remove these rows, or leave columns out with --ignore"
         )
 
 
@@ -199,17 +216,12 @@ def column(table: pd.DataFrame, given: str, usual: Sequence[str], what: str, pat
     return given or next((name for name in reversed(names) if name.lower() in usual), "")
 
 
-def shown(names: Sequence[object] | pd.Index) -> str:
-    """The first names of a list, for a message."""
-    return ", ".join(str(name) for name in names[:6]) + (f", … ({len(names)} in all)" if len(names) > 6 else "")
-
-
 def complete(values: pd.Series, what: str, path: Path) -> Array:
     """A column of labels or groups, where every row must have one."""
     missing = values.isna()
     if missing.any():
+        rows = counted(int(missing.sum()), "row")
         raise InputError(
-            f"{path.name} has {int(missing.sum())} rows without a {what}, first row {missing.argmax() + 1}:"
-            " fill or remove them"
+            f"{path.name} has {rows} without a {what}, the first is row {missing.argmax() + HEAD}: fill or remove them"
         )
     return values.to_numpy()

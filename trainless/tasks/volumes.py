@@ -11,12 +11,13 @@ import numpy as np
 
 from trainless.core.errors import InputError
 from trainless.core.processes import require_room
+from trainless.core.progress import watched
 from trainless.core.task import InputFormat, PartName, Task
 from trainless.core.types import Array
 from trainless.tasks.assemble import assemble
 from trainless.tasks.cases import Cases
 from trainless.tasks.reading import Samples, parse_size
-from trainless.tasks.resize import resize
+from trainless.tasks.resize import resize, suggested
 from trainless.tasks.settings import Reading
 from trainless.tasks.weigh import readable, require_plain
 
@@ -50,12 +51,15 @@ def stacked(cases: Cases, reading: Reading, read: Read, source: InputFormat, dim
 def stack(paths: Sequence[Path], read: Read, size: tuple[int, ...], dims: int) -> Array:
     """The arrays of files, one after the other, in one size."""
     found: list[Array] = []
-    for path in paths:
+    for path in watched(paths, "reading volumes" if dims == 3 else "reading images"):
         one = brought(read(path), size, dims)
         if found and one.shape != found[0].shape:
+            what, sizes = ("volumes" if dims == 3 else "images"), [found[0].shape, one.shape]
+            both = zip((paths[0], path), sizes, strict=True)
+            named = ", ".join(f"{each.name} {'x'.join(map(str, shape))}" for each, shape in both)
+            size_for_all = suggested([shape[:dims] for shape in sizes])
             raise InputError(
-                f"volumes have different sizes ({paths[0].name} {'x'.join(map(str, found[0].shape))}, {path.name}"
-                f" {'x'.join(map(str, one.shape))}): give one size for all, such as --size {min(one.shape[:dims])}"
+                f"{what} have different sizes ({named}): give one size for all, such as --size {size_for_all}"
             )
         if not found:
             require_room(2 * one.nbytes * len(paths), f"{len(paths)} files like {path.name}", "give a smaller --size")

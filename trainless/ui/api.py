@@ -16,8 +16,10 @@ from trainless.report import draw
 from trainless.report.words import (
     class_rows,
     estimate_in_words,
+    held_against,
     plain,
     positive_in_words,
+    rule_in_words,
     sanity_in_words,
     space_in_words,
     yardstick_rows,
@@ -29,6 +31,7 @@ from trainless.ui.run_list import OpenRuns
 from trainless.ui.table import RowFilter, best_so_far, chosen, ordered, points
 
 PATIENCE = 0.4  # seconds in which runs are read for the first time before a list is answered
+LOSS = "valid_loss"  # the column of a design's members
 MOST_ROWS, MOST_POINTS, MOST_FAILURES, TOP = 500, 3000, 500, 10
 
 
@@ -97,7 +100,7 @@ def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
         "kind": reader.kind,
         **_what(reader.settings),
         "progress": told(reader.progress()),
-        "best": None if best is None else clean(best._asdict()),
+        "best": None if best is None else clean({**best._asdict(), "words": _best_in_words(best.column, reader)}),
         "failures": reader.failures.errors,
         "unscored": reader.failures.total - reader.failures.errors,
         "answer": _answer(reader),
@@ -105,11 +108,19 @@ def _brief(runs: OpenRuns, name: str, reader: RunReader) -> Json:
     }
 
 
+def _best_in_words(column: str, reader: RunReader) -> str:
+    """What the value of the best is."""
+    if column == reader.settings.get("ranking"):
+        return f"best by the ranking {column}"
+    return "lowest validation loss" if column == LOSS else f"best {column}"
+
+
 def _answer(reader: RunReader) -> Json | None:
     """What a finished design came to on its test part, in words, the worst first; None for all else."""
     if not isinstance(reader, DesignReader) or not (test := reader.summary.get("test")):
         return None
     fine, first = sanity_in_words(test)
+    then = " ".join(held_against(test["sanity"])) if fine and "sanity" in test else ""
     names, beside = yardstick_rows(test)
     tables = [
         {
@@ -123,9 +134,17 @@ def _answer(reader: RunReader) -> Json | None:
         {"title": "Every class", "head": ["class", "cases", "precision", "recall", "F1"], "rows": class_rows(test)},
         {"title": "Against what is simpler", "head": ["", *map(metric_in_words, names)], "rows": beside},
     ]
-    lines = positive_in_words(test)
+    lines = [*filter(None, [rule_in_words(test)]), *positive_in_words(test)]
     task = reader.summary.get("task", {})
-    told = {"ok": fine, "first": first, "lines": lines, "tables": [each for each in tables if each["rows"]]}
+    first, verdict = first.removesuffix(then).strip(), test.get("sanity", {}).get("verdict", "").lower()
+    told = {
+        "ok": fine,
+        "first": first,
+        "then": then,
+        "verdict": verdict,
+        "lines": lines,
+        "tables": [each for each in tables if each["rows"]],
+    }
     best = next(ordered_metrics(test["ensemble"]), "")
     figure = {"metric": metric_in_words(best), "value": test["ensemble"][best]["value"]} if best else None
     found: Json = clean({**told, "figure": figure, "classes": list(task.get("classes", ()))})

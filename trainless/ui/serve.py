@@ -10,8 +10,10 @@ import base64
 import re
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -25,11 +27,12 @@ from trainless.core.text import printable, undamaged
 from trainless.core.types import Json
 from trainless.learn.drift import drift_warning
 from trainless.learn.explain import explain
+from trainless.learn.metrics import BALANCED
 from trainless.learn.predictor import Prediction, Predictor, class_names
 from trainless.report.explained import looked_in_words
 from trainless.report.explanations import drawn_case
 from trainless.report.page import STYLE
-from trainless.tasks.new import read_new
+from trainless.tasks.new import WORDS, read_new
 from trainless.ui.connections import server_of
 from trainless.ui.security import Guard
 from trainless.ui.server import KINDS
@@ -61,15 +64,21 @@ class Answering:
             "classes": list(class_names(task.target)),
             "input_shape": list(task.input_shape),
             "example": task.source.example,
+            "reads": WORDS[task.source.kind],
             "members": len(self.predictor.nets),
         }
 
-    def answer(self, name: str, content: bytes, *, why: bool = False) -> Json:
-        """What it says of the cases in a file, called as its name says."""
+    def answer(self, files: Sequence[tuple[str, bytes]], *, why: bool = False) -> Json:
+        """What it says of the cases in a file, or in several that belong together, called as their names say."""
+        names = [safe_name(name) for name, _ in files]
+        if again := next((name for name, times in Counter(names).items() if times > 1), ""):
+            raise InputError(f"two files called {again} were given: give them in turn, or under other names")
         with tempfile.TemporaryDirectory(prefix="trainless-serve-") as folder:
-            path = Path(folder) / safe_name(name)
-            path.write_bytes(content)
-            new = read_new(path, self.predictor.task)
+            place = Path(folder) / "files"
+            place.mkdir()
+            for name, (_, content) in zip(names, files, strict=True):
+                (place / name).write_bytes(content)
+            new = read_new(place if len(files) > 1 else place / names[0], self.predictor.task)
             with self._lock, one_thread(), undamaged("the ensemble", "design it again"):
                 said = self.predictor.predict(new.x, self._device, new.records)
                 found = answers_of(self.predictor, said, new.names)
@@ -110,6 +119,8 @@ def answers_of(predictor: Predictor, said: Prediction, names: Sequence[str | int
         one: Json = {"case": name}
         if said.label is not None:
             one["answer"] = classes[int(said.label[case])]
+            if said.alike is not None and predictor.prior:
+                one[BALANCED] = classes[int(said.alike[case])]
             one["probabilities"] = dict(zip(classes, said.mean[case].tolist(), strict=True))
             votes = np.bincount(said.members[:, case].argmax(1), minlength=len(classes))
             one["votes"] = {classes[k]: int(votes[k]) for k in np.argsort(-votes, kind="stable") if votes[k]}
@@ -130,7 +141,31 @@ def answers_of(predictor: Predictor, said: Prediction, names: Sequence[str | int
     if said.drift is not None and predictor.drift is not None:
         warning = drift_warning(predictor.drift, said.drift)
         notes += [f"Warning: {warning}."] if warning.warn else []
-    return dict(strict({"cases": cases, "notes": notes}))
+    found: Json = {"cases": cases, "notes": notes}
+    rule = predictor.deferral
+    if said.refer is not None and rule is not None and not rule.promised:
+        found["referral"] = f"{str(rule)[:1].upper()}{str(rule)[1:]}."
+    return dict(strict(found))
+
+
+def divided(named: str, sizes: str, content: bytes) -> list[tuple[str, bytes]]:
+    """The files of a body: one, or several one after the other whose names and sizes are given with commas.
+
+    Example:
+        >>> divided("a.hea,a%2C1.dat", "2,3", b"HHDDD"), divided("a, b.png", "", b"PNG")
+        ([('a.hea', b'HH'), ('a,1.dat', b'DDD')], [('a, b.png', b'PNG')])
+    """
+    if not sizes:
+        return [(unquote(named), content)]
+    names, lengths = [unquote(name) for name in named.split(",")], sizes.split(",")
+    known = all(length.strip().isdecimal() for length in lengths) and len(names) == len(lengths)
+    if not known or sum(map(int, lengths)) != len(content):
+        raise InputError(
+            f"{len(names)} names in x-file-name and x-file-sizes {sizes[:60]} were given with {len(content)} bytes;"
+            " expected a size for each name, and all of them together"
+        )
+    ends = list(accumulate(map(int, lengths), initial=0))
+    return [(name, content[begin:end]) for name, begin, end in zip(names, ends, ends[1:], strict=False)]
 
 
 def safe_name(name: str) -> str:
@@ -163,8 +198,8 @@ def application(answering: Answering, bound: str, *, limit: int, token: str = ""
 
     @app.post("/api/predict")
     async def predict(request: Request) -> Response:
-        name = unquote(request.headers.get("x-file-name", ""))  # a page of somebody else's cannot send this header
-        if not name:
+        named = request.headers.get("x-file-name", "")  # a page of somebody else's cannot send this header
+        if not named:
             return _problem(400, "no file name was given: send the file as the body and its name as x-file-name")
         content = bytearray()
         async for piece in request.stream():
@@ -173,7 +208,8 @@ def application(answering: Answering, bound: str, *, limit: int, token: str = ""
                 return _problem(413, f"the file is larger than {limit / 1e6:.0f} MB, the server's --limit")
         why = request.query_params.get("explain", "") in ("1", "yes", "true")
         try:
-            found = await run_in_threadpool(answering.answer, name, bytes(content), why=why)
+            files = divided(named, request.headers.get("x-file-sizes", ""), bytes(content))
+            found = await run_in_threadpool(answering.answer, files, why=why)
         except TrainlessError as error:
             return _problem(422, printable(str(error)))
         return JSONResponse(found)

@@ -1,6 +1,6 @@
 // Runs beside each other.
 
-import { ask, count, duration, figure, h, link, pace, put, state } from "./dom.js";
+import { ask, count, duration, figure, h, link, notation, pace, put, state } from "./dom.js";
 import { improvement } from "./plot.js";
 
 export function comparePage(ids) {
@@ -25,7 +25,7 @@ export function comparePage(ids) {
     const rows = [
       ["state", (run) => state(run.progress)], ["candidates", (run) => count(run.progress)], ["time", (run) => duration(run.progress.seconds)],
       ["pace", (run) => pace(run.progress)], ["failures", (run) => figure(run.failures)],
-      ["best", (run) => (run.best ? `${figure(run.best.value)} ${run.best.column}` : "–")], ["its architecture", (run) => (run.best ? h("code", null, run.best.arch) : "–")],
+      ["best", (run) => (run.best ? `${figure(run.best.value)}, ${run.best.words}` : "–")], ["its architecture", (run) => (run.best ? notation(run.best.arch) : "–")],
       ...found.columns.map((each) => [`best ${each.name}`, (run, at) => figure(found.curves[at][each.name].at(-1)[1])]),
     ];
     return h("div", { class: "scroll" }, h("table", { class: "settings" }, heads(found), h("tbody", null, rows.map(([name, cell]) => h("tr", null, h("th", { scope: "row" }, name), found.runs.map((run, at) => h("td", null, cell(run, at))))))));

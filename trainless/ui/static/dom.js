@@ -71,6 +71,20 @@ export function figure(value) {
   return value.toLocaleString("en", { maximumFractionDigits: size < 1000 ? 4 : 1 });
 }
 
+// A metric of the test part, to three digits as everywhere else.
+export function metric(value) {
+  return typeof value === "number" ? value.toFixed(3) : "–";
+}
+
+// A notation of an architecture, whose lines break after commas.
+export function notation(text) {
+  return h("code", null, broken(text));
+}
+
+export function broken(text) {
+  return text.split(/(?<=,)/).flatMap((part) => [part, h("wbr")]);
+}
+
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || typeof seconds === "string") return "–";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

@@ -1,6 +1,6 @@
 // One architecture, drawn, with its numbers; it is open as long as the address names it.
 
-import { figure, h, link, place, put } from "./dom.js";
+import { figure, h, link, notation, place, put } from "./dom.js";
 
 const dialog = document.getElementById("drawing");
 let ours = false; // whether the address before this one was of the same page
@@ -26,7 +26,7 @@ export function openArch(run, row, columns) {
   put(dialog, h("div", { class: "top" }, h("h2", null, head || "Architecture"), close),
     run.drawn ? cell : h("p", { class: "note" }, "Its space is code of the user's own, which is not run here."),
     h("dl", null, numbers), row.status === "ok" ? null : h("p", { class: "bad" }, row.status),
-    h("p", null, h("code", null, row.arch)));
+    h("p", null, notation(row.arch)));
   if (!dialog.open) dialog.showModal();
 }
 

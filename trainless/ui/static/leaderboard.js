@@ -1,6 +1,6 @@
 // The leaderboard: sorted and filtered where the runs are read, page by page.
 
-import { arrows, ask, figure, h, put } from "./dom.js";
+import { arrows, ask, figure, h, notation, put } from "./dom.js";
 import { showArch } from "./drawing.js";
 
 const PAGE = 50;
@@ -55,7 +55,7 @@ export function leaderboardTab() {
 
   function line(row) {
     return h("tr", null, run.ranked ? h("td", { class: "n" }, figure(row.rank)) : null, run.named ? h("td", null, row.name) : null,
-      h("td", { class: "arch" }, h("button", { class: "plain", click: () => showArch(row) }, h("code", null, row.arch))),
+      h("td", { class: "arch" }, h("button", { class: "plain", click: () => showArch(row) }, notation(row.arch))),
       row.values.map((value) => h("td", { class: "n" }, figure(value))),
       h("td", { class: row.status === "ok" ? "status" : "status bad" }, row.status));
   }

@@ -1,6 +1,6 @@
 // All runs: how far each is, its best, and which of them to compare.
 
-import { ago, arrows, ask, bar, count, duration, figure, h, link, pace, put, state } from "./dom.js";
+import { ago, arrows, ask, bar, count, duration, figure, h, link, metric, pace, put, state } from "./dom.js";
 
 const chosen = new Set(), unfolded = new Set();
 
@@ -53,7 +53,7 @@ export function listPage() {
     const tick = h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, change: (event) => choose(run.id, event.target.checked) });
     tick.checked = chosen.has(run.id);
     const { progress } = run;
-    const said = [count(progress), progress.rate === null ? null : pace(progress),
+    const said = [`${count(progress)} ${progress.unit}`, progress.rate === null ? null : pace(progress),
       progress.state === "running" && progress.left !== null ? `left ${duration(progress.left)}` : duration(progress.seconds)];
     return h("li", { class: `${progress.state}${depth ? " child" : ""}` }, tick,
       h("div", { class: "who" }, name, h("small", null, kind, run.answer && run.answer.classes.length ? ` · ${run.answer.classes.join(" / ")}` : null), fold(run)),
@@ -63,8 +63,8 @@ export function listPage() {
   }
 
   function result(run) {
-    if (run.answer && run.answer.figure) return [figure(run.answer.figure.value), h("small", { class: run.answer.ok ? null : "bad" }, `${run.answer.figure.metric} on the test part${run.answer.ok ? "" : " ⚠ look at it"}`)];
-    return run.best ? [figure(run.best.value), h("small", null, `best ${run.best.column}`)] : h("small", null, "nothing yet");
+    if (run.answer && run.answer.figure) return [metric(run.answer.figure.value), h("small", null, `${run.answer.figure.metric} on the test part`), run.answer.ok ? null : h("small", { class: "bad" }, `⚠ ${run.answer.verdict}`)];
+    return run.best ? [figure(run.best.value), h("small", null, run.best.words)] : h("small", null, "nothing yet");
   }
 
   function draw() {

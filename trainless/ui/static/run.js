@@ -1,6 +1,6 @@
 // One run: how far it is, and its tabs.
 
-import { ago, arrows, ask, bar, count, duration, figure, h, link, pace, place as address, put, state } from "./dom.js";
+import { ago, arrows, ask, bar, broken, count, duration, figure, h, link, notation, pace, place as address, put, state } from "./dom.js";
 import { closeArch, openArch, showArch } from "./drawing.js";
 import { filters, leaderboardTab } from "./leaderboard.js";
 import { improvement, scatter } from "./plot.js";
@@ -76,7 +76,7 @@ function failuresTab() {
       const found = await ask("/api/failures", { id: about.id });
       if (!found.total) { put(element, h("p", { class: "empty" }, "Nothing failed.")); return; }
       const reasons = found.reasons.map((each) => h("tr", null, h("td", { class: "n" }, each.times.toLocaleString("en")), h("td", null, each.column), h("td", { class: "status" }, each.reason)));
-      const last = found.last.map((each) => h("tr", null, h("td", { class: "arch" }, h("code", null, each.arch)), h("td", null, each.column), h("td", { class: "status bad" }, each.reason)));
+      const last = found.last.map((each) => h("tr", null, h("td", { class: "arch" }, notation(each.arch)), h("td", null, each.column), h("td", { class: "status bad" }, each.reason)));
       const head = (...names) => h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name))));
       put(element, h("h3", null, "By reason"), h("div", { class: "scroll" }, h("table", { class: "rows" }, head("times", "column", "reason"), h("tbody", null, reasons))),
         h("h3", null, `The last ${last.length.toLocaleString("en")} of ${found.total.toLocaleString("en")}, newest first`),
@@ -108,12 +108,12 @@ function searchesTab() {
 
 function facts(run) {
   const { progress } = run, going = progress.state === "running";
-  const fact = (value, name, detail, more, kind) => h("div", { class: kind ? `fact ${kind}` : "fact" }, h("b", null, value), h("span", null, name), detail ? h("i", { title: detail }, detail) : null, more);
+  const fact = (value, name, detail, more, kind) => h("div", { class: kind ? `fact ${kind}` : "fact" }, h("b", null, value), h("span", null, name), detail ? h("i", { title: detail }, broken(detail)) : null, more);
   return [
     fact(count(progress), progress.unit, progress.detail, progress.stages.length ? null : bar(progress)),
     progress.rate === null && !going ? null : fact(pace(progress), going ? "pace of the last minute" : "mean pace", going ? `${duration(progress.seconds)} so far` : ""),
     going ? fact(duration(progress.left), progress.scope ? `left ${progress.scope}` : "left at this pace", `last result ${ago(progress.changed)}`) : fact(duration(progress.seconds), "of wall time", ago(progress.changed)),
-    run.best ? fact(figure(run.best.value), `best ${run.best.column}`, run.best.arch, null, "best") : fact("–", "best", "nothing scored yet"),
+    run.best ? fact(figure(run.best.value), run.best.words, run.best.arch, null, "best") : fact("–", "best", "nothing scored yet"),
     run.failures || !run.unscored ? fact(run.failures.toLocaleString("en"), run.failures === 1 ? "failure" : "failures", run.failures ? "reasons below" : "all scored", null, run.failures ? "bad" : null)
       : fact(run.unscored.toLocaleString("en"), run.unscored === 1 ? "score that a network has not" : "scores that networks have not", "such as of dead ones; reasons below"),
   ];
@@ -122,7 +122,7 @@ function facts(run) {
 // What a design came to: the answer first, in the words of the terminal and the report.
 function verdict(answer) {
   if (!answer) return null;
-  return h("div", { class: `note ${answer.ok ? "good" : "bad alarm"}`, role: answer.ok ? "status" : "alert" }, h("b", null, answer.ok ? "✓ " : "⚠ ", answer.first), answer.lines.map((line) => h("div", null, line.trim())));
+  return h("div", { class: `note ${answer.ok ? "good" : "bad alarm"}`, role: answer.ok ? "status" : "alert" }, h("b", null, answer.ok ? "✓ " : "⚠ ", answer.first), answer.then ? h("div", null, answer.then) : null, answer.lines.map((line) => h("div", null, line.trim())));
 }
 
 function answerTab() {
