@@ -39,21 +39,23 @@ def lead_group() -> None:
             ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
 
 
-def kill_group(process: BaseProcess) -> None:
+def kill_group(process: BaseProcess, began: float = 0.0) -> None:
     """Kill a worker, dead or alive, with everything that it started; of a living one also what left its session.
 
     A number that the system has given to another process since is left alone. That cannot be where any process of the
-    group lives: until then no other gets the leader's number.
+    group lives: until then no other gets the leader's number. ``began`` is what :func:`began_at` said of it: one whose
+    parent has died counts as dead, and may live.
     """
     pid = process.pid
     if pid is None:
         return
-    if process.is_alive():
+    if process.is_alive() or (began and began_at(pid) == began):
         try:
             _kill_below(pid)
         finally:  # a Ctrl-C in the middle would leave it stopped, and whoever waits for it waiting
             _kill(pid)
-            process.kill()  # where it had not become a leader yet
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # where it had not become a leader yet
     elif not exists(pid):
         _kill(pid)
 

@@ -220,7 +220,8 @@ class Pool(ABC, Generic[W, P, R]):
         times += [] if most is None else [now + most]
         times += [] if self._busy else [now + LOOK]
         if self._execution.timeout is not None:
-            times += [worker.since + self._execution.timeout for worker in self._busy]
+            ends = {worker: worker.since + self._execution.timeout for worker in self._busy}
+            times += [max(end, now + LOOK) if self._answered(worker) else end for worker, end in ends.items()]
         return max(0.0, min(times) - now) if times else None
 
     def _answered(self, worker: W) -> bool:
