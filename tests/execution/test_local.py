@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -89,6 +90,30 @@ def test_one_ctrl_c_ends_a_wait_for_workers_to_begin() -> None:
             executor.poll(10.0)
         executor.close(now=True)
         assert time.monotonic() - start < 2.0
+
+
+class Losing(Processes):
+    """Waits by a library that loses what a signal's handler raises in it, as Ray's does now and then."""
+
+    def _look(self, until: float | None) -> None:
+        with suppress(KeyboardInterrupt):
+            super()._look(time.monotonic() + 0.3)
+
+
+def test_a_second_ctrl_c_that_a_library_loses_is_heard() -> None:
+    executor = Losing(Hostile(), Execution(workers=1))
+    try:
+        with processes.one_interrupt():
+            executor.submit(Job(Proposal((3, 0))))
+            assert not executor.poll(0.5)
+            for after in (0.1, 0.3):
+                threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
+            start = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                executor.next()
+    finally:
+        executor.close(now=True)
+    assert time.monotonic() - start < 2.0
 
 
 def test_a_job_that_says_ctrl_c_was_pressed_has_failed_and_nothing_else() -> None:

@@ -160,7 +160,7 @@ def process_kept() -> Iterator[None]:
             os._exit(1)
         if folder and _working_folder() != folder:
             os.chdir(folder)
-        if heard is not None and signal.getsignal(signal.SIGINT) not in (heard, signal.default_int_handler):
+        if heard is not None and signal.getsignal(signal.SIGINT) not in (heard, _insist):
             with suppress(ValueError):  # only the main thread may; the other one is there once Ctrl-C was pressed
                 signal.signal(signal.SIGINT, heard)
 
@@ -199,7 +199,7 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         ...     stopping()
         False
     """
-    global _pressed
+    global _pressed, _insisted
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -209,7 +209,7 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         global _pressed
         asked.set()
         _pressed = time.monotonic()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _insist)
         notice()
 
     previous = signal.signal(signal.SIGINT, remember)
@@ -217,7 +217,19 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         yield asked.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
-        _pressed = math.inf
+        _pressed, _insisted = math.inf, False
+
+
+def _insist(number: int, frame: object) -> NoReturn:
+    global _insisted
+    _insisted = True
+    raise KeyboardInterrupt
+
+
+def raise_if_insisted() -> None:
+    """Raise the second Ctrl-C again: a library that calls Python from C may have lost it."""
+    if _insisted and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -242,6 +254,7 @@ def interrupts_later() -> Iterator[None]:
 
 
 GRACE, LOOK = 0.5, 0.1  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
+_insisted = False  # whether another came after it
 _pressed = math.inf  # when the Ctrl-C came that :func:`one_interrupt` remembers
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trainless.core.errors import InputError
-from trainless.core.processes import LOOK, Wait
+from trainless.core.processes import LOOK, Wait, raise_if_insisted
 from trainless.execution.executor import Execution, Job, P, R, Work
 
 log = logging.getLogger("trainless.execution")
@@ -142,6 +142,7 @@ class Pool(ABC, Generic[W, P, R]):
         until = None if seconds is None else time.monotonic() + seconds
         while not self._done:
             self._look(until)
+            raise_if_insisted()
             self._end_overdue()
             self._idle = None if self._busy else self._idle or Wait()
             if self._idle is not None:  # nothing is computed that is to be finished after Ctrl-C

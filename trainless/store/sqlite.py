@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainless.core.errors import InputError
 from trainless.core.processes import Wait
 from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
