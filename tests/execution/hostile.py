@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
+from trainless.execution.messages import HEAD, send
 from trainless.execution.pool import Reply
 from trainless.scoring.measures import Measure, Outcome
 
@@ -102,6 +103,31 @@ class Hostile(Sum):
             while "job" not in frame.f_locals and frame.f_back is not None:
                 frame = frame.f_back
             number = frame.f_locals["job"].id + (kind == 14)
-            pipes = [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]
-            next(each for each in pipes if each.readable and each.writable).send(Reply(number, Outcome({"sum": -1.0})))
+            send(_pipe(), Reply(number, Outcome({"sum": -1.0})))
+        if kind == 18:  # begins to answer, and says no more
+            os.write(_pipe().fileno(), LIES[proposal.arch[1]])
+            time.sleep(60)
+        if kind == 19:  # stops or ends what starts and ends workers
+            if os.getppid() > 1:  # it is not dead yet
+                os.kill(os.getppid(), (signal.SIGSTOP, signal.SIGKILL)[proposal.arch[1]])
+            time.sleep(60)
         return super().__call__(proposal)
+
+
+def _pipe() -> Connection:
+    """The pipe of this worker."""
+    pipes = [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]
+    return next(each for each in pipes if each.readable and each.writable)
+
+
+def _sized(content: bytes) -> bytes:
+    return HEAD.pack(len(content)) + content
+
+
+LIES = (
+    HEAD.pack(1000) + b"the rest never comes",
+    b"\0\0",  # nor that of its length
+    HEAD.pack(2**60),
+    *map(_sized, (b"", b"I99x\n.", b"\x8e" + b"\xff" * 8, b"\x80\x63.", b"garbage")),  # no pickles, each in its own way
+    _sized(b"cbuiltins\nexit\n(tR."),
+)

@@ -4,8 +4,10 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.execution.faulty import gone
-from tests.execution.hostile import Hostile, Sum
+from tests.execution.hostile import LIES, Hostile, Sum
 from tests.execution.own import OWN_ARCHS, own_measure, own_outcomes, work
 from trainless.core import processes
 from trainless.core.arch import Proposal
@@ -88,6 +90,30 @@ def test_one_ctrl_c_ends_a_wait_for_workers_to_begin() -> None:
             executor.poll(10.0)
         executor.close(now=True)
         assert time.monotonic() - start < 2.0
+
+
+class Losing(Processes):
+    """Waits by a library that loses what a signal's handler raises in it, as Ray's does now and then."""
+
+    def _look(self, until: float | None) -> None:
+        with suppress(KeyboardInterrupt):
+            super()._look(time.monotonic() + 0.3)
+
+
+def test_a_second_ctrl_c_that_a_library_loses_is_heard() -> None:
+    executor = Losing(Hostile(), Execution(workers=1))
+    try:
+        with processes.one_interrupt():
+            executor.submit(Job(Proposal((3, 0))))
+            assert not executor.poll(0.5)
+            for after in (0.1, 0.3):
+                threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
+            start = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                executor.next()
+    finally:
+        executor.close(now=True)
+    assert time.monotonic() - start < 2.0
 
 
 def test_a_job_that_says_ctrl_c_was_pressed_has_failed_and_nothing_else() -> None:
@@ -208,6 +234,54 @@ def test_a_timeout_ends_whatever_a_job_did_to_its_process(
         assert len(children) == 3
         assert gone(children | workers)
         assert time.monotonic() - start < 30
+    finally:
+        executor.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", range(len(LIES)))
+def test_an_answer_that_is_none_or_never_ends_is_refused(lie: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job writes into its worker's pipe: nobody waits for the rest of it, and nobody stumbles over it."""
+    monkeypatch.setattr("trainless.execution.messages.TRAVEL_SECONDS", 0.5)
+    executor, start = Processes(Hostile(), Execution(workers=2, timeout=1.0)), time.monotonic()
+    try:
+        found = work(executor, [(18, lie), (0, 2), (0, 3)])
+        late, stray = "it took longer than 1 s", "its worker answered for a job that it did not have, 2 times"
+        assert found[18, lie].failures == {"sum": late if lie < 2 else stray}
+        assert [found[0, n].values["sum"] for n in (2, 3)] == [2.0, 3.0]
+        assert time.monotonic() - start < 20
+    finally:
+        executor.close()
+
+
+def test_ctrl_c_ends_a_wait_for_the_rest_of_an_answer() -> None:
+    executor = Processes(Hostile(), Execution(workers=1))
+    try:
+        with processes.one_interrupt():
+            executor.submit(Job(Proposal((18, 0))))
+            assert not executor.poll(1.0)
+            signal.raise_signal(signal.SIGINT)
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            start = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                executor.next()
+    finally:
+        executor.close(now=True)
+    assert time.monotonic() - start < 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [0, 1])
+def test_a_job_that_stops_or_ends_the_server_of_workers_holds_nobody_up(how: int) -> None:
+    """Nobody else could start a worker or say that one has ended; the workers of a dead one are ended, too."""
+    executor = Processes(Hostile(), Execution(workers=2, timeout=2.0))
+    try:
+        workers = set(executor.pids)
+        found = work(executor, [(19, how), (0, 2), (0, 3)])
+        lost = "the worker process died (exit code 255), 2 times"
+        assert found[19, how].failures["sum"] in ("it took longer than 2 s", *[lost] * how)
+        assert [found[0, n].values["sum"] for n in (2, 3)] == [2.0, 3.0]
+        assert gone(workers - set(executor.pids))
     finally:
         executor.close()
 

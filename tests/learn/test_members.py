@@ -181,6 +181,15 @@ def test_foreign_or_broken_files_are_refused(digits: Task, predictor: Predictor,
     (folder / "members" / "a" / "member.json").write_text(json.dumps(data))
     with pytest.raises(InputError, match="do not fit its architecture"):
         load_member(folder / "members" / "a")
+    for parameters, said in (
+        ({"cells": 900_000}, r"damaged \(ValueError: a network of more than [\d,]+ modules, and \d+ tensors"),
+        ({"channels": 12_000}, r"damaged \(ValueError: a network that is far larger than its weights are"),
+        ({"cells": 10**300}, "cells was given as a number beyond 1,000,000; expected at most that"),
+    ):
+        data["member"]["parameters"] |= {"channels": 4, "cells": 1, **parameters}
+        (folder / "members" / "a" / "member.json").write_text(json.dumps(data))
+        with pytest.raises(InputError, match=said):
+            load_member(folder / "members" / "a")
 
 
 def test_regression_has_intervals(tmp_path: Path) -> None:

@@ -258,3 +258,9 @@ def test_what_is_wrong_otherwise_is_said() -> None:
         TINY.generate(np.random.default_rng(0), hidden=4)
     with pytest.raises(InputError, match="emsize=0"):
         Recurrent(emsize=0)
+
+
+def test_more_nodes_than_anybody_can_list_are_refused() -> None:
+    """Each has all others for options: a run folder that said a billion took all memory when it was looked at."""
+    with pytest.raises(InputError, match="nodes was given as a number beyond 1,000; expected at most that"):
+        Recurrent(nodes=10**9)

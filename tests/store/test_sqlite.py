@@ -123,6 +123,28 @@ def test_whoever_finds_it_locked_waits_and_says_so(
         other.close()
 
 
+def test_a_file_that_another_keeps_to_itself_is_waited_for_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainless.store.sqlite.BUSY_SECONDS", 0.1)
+    path = tmp_path / "scores.sqlite"
+    with SqliteStore(path) as store:
+        store.keep([(KEY, Result(2.5, "ok", 1.0, 1.0))])
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.8, other.close).start()
+    with SqliteStore(path) as store:
+        assert KEY in store.find([KEY])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr("trainless.store.sqlite.WAIT_SECONDS", 0.3)
+    with pytest.raises(InputError, match="another process has been writing to"):
+        SqliteStore(path)
+    other.close()
+
+
 FILLER = """
 import resource, sys
 from trainless.core.errors import InputError

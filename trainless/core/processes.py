@@ -39,21 +39,23 @@ def lead_group() -> None:
             ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
 
 
-def kill_group(process: BaseProcess) -> None:
+def kill_group(process: BaseProcess, began: float = 0.0) -> None:
     """Kill a worker, dead or alive, with everything that it started; of a living one also what left its session.
 
     A number that the system has given to another process since is left alone. That cannot be where any process of the
-    group lives: until then no other gets the leader's number.
+    group lives: until then no other gets the leader's number. ``began`` is what :func:`began_at` said of it: one whose
+    parent has died counts as dead, and may live.
     """
     pid = process.pid
     if pid is None:
         return
-    if process.is_alive():
+    if process.is_alive() or (began and began_at(pid) == began):
         try:
             _kill_below(pid)
         finally:  # a Ctrl-C in the middle would leave it stopped, and whoever waits for it waiting
             _kill(pid)
-            process.kill()  # where it had not become a leader yet
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # where it had not become a leader yet
     elif not exists(pid):
         _kill(pid)
 
@@ -158,7 +160,7 @@ def process_kept() -> Iterator[None]:
             os._exit(1)
         if folder and _working_folder() != folder:
             os.chdir(folder)
-        if heard is not None and signal.getsignal(signal.SIGINT) not in (heard, signal.default_int_handler):
+        if heard is not None and signal.getsignal(signal.SIGINT) not in (heard, _insist):
             with suppress(ValueError):  # only the main thread may; the other one is there once Ctrl-C was pressed
                 signal.signal(signal.SIGINT, heard)
 
@@ -197,7 +199,7 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         ...     stopping()
         False
     """
-    global _pressed
+    global _pressed, _insisted
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -207,7 +209,7 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         global _pressed
         asked.set()
         _pressed = time.monotonic()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _insist)
         notice()
 
     previous = signal.signal(signal.SIGINT, remember)
@@ -215,7 +217,19 @@ def one_interrupt(notice: Callable[[], None] = lambda: None) -> Iterator[Callabl
         yield asked.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
-        _pressed = math.inf
+        _pressed, _insisted = math.inf, False
+
+
+def _insist(number: int, frame: object) -> NoReturn:
+    global _insisted
+    _insisted = True
+    raise KeyboardInterrupt
+
+
+def raise_if_insisted() -> None:
+    """Raise the second Ctrl-C again: a library that calls Python from C may have lost it."""
+    if _insisted and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -240,6 +254,7 @@ def interrupts_later() -> Iterator[None]:
 
 
 GRACE, LOOK = 0.5, 0.1  # seconds that a wait goes on after Ctrl-C was pressed, and between two looks
+_insisted = False  # whether another came after it
 _pressed = math.inf  # when the Ctrl-C came that :func:`one_interrupt` remembers
 
 

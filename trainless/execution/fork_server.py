@@ -20,14 +20,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 
 from trainless.core.processes import lead_group
 
 PRELOADED = ("trainless.execution.worker",)
 CONTROL, FOLDERS = "nvidia-cuda-mps-control", ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+AGAIN = (0.05, 0.2, 0.75)  # seconds after which a worker is started again
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -47,6 +50,29 @@ def context(gpu: bool, *also: str) -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     prepare(*also)
     return multiprocessing.get_context("forkserver")
+
+
+def start(process: BaseProcess) -> None:
+    """Start a worker, by the server where it comes from one; a server that a job has ended is started anew."""
+    with undisturbed():
+        for pause in (*AGAIN, None):
+            wake()
+            try:
+                process.start()
+            except (EOFError, OSError):  # it is dying, and no other takes its place until it is dead
+                if pause is None:
+                    raise
+                time.sleep(pause)
+            else:
+                return
+
+
+def wake() -> None:
+    """Have the server go on: a job may have stopped it, and nobody else would ever start or end a worker."""
+    pid = getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -13,9 +12,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from trainless.core.processes import interrupts_later, kill_group
+from trainless.core.processes import began_at, interrupts_later, kill_group
 from trainless.execution import fork_server, limits
 from trainless.execution.executor import Job, P, R
+from trainless.execution.messages import Inbox
 from trainless.execution.pool import Pool, Worker
 from trainless.execution.worker import WorkerOutput, cores, pack, serve
 
@@ -31,12 +31,14 @@ class Process(Worker[P]):
         super().__init__(core)
         self.pipe, theirs = multiprocessing.Pipe()
         self.process = start(theirs)
+        self.began = began_at(self.process.pid or 0)
         theirs.close()
+        self.inbox = Inbox(self.pipe)
         self.cut = 0.0  # when its end of the pipe was closed, by ``time.monotonic()``
 
     @property
     def answered(self) -> bool:
-        return not self.cut and self.pipe.poll()
+        return not self.cut and self.inbox.on_its_way
 
     def send(self, job: Job[P] | None) -> None:
         try:
@@ -51,7 +53,8 @@ class Process(Worker[P]):
             if not now:
                 self.send(None)
                 self.process.join(FAREWELL_SECONDS)
-            kill_group(self.process)
+            kill_group(self.process, self.began)
+            fork_server.wake()  # it says that the process has ended
             self.process.join()
             self.process.close()
             self.pipe.close()
@@ -85,8 +88,7 @@ class Processes(Pool[Process[P], P, R]):
             confined = None if self._execution.gpu else self._execution.memory
             arguments = (pipe, self._output.entry, self._packed, place, confined, dict(os.environ))
             process = self._context.Process(target=serve, args=arguments, daemon=True)
-            with fork_server.undisturbed():
-                process.start()
+            fork_server.start(process)
             return process
 
         return Process(start, place)
@@ -109,18 +111,18 @@ class Processes(Pool[Process[P], P, R]):
 
     def _hear(self, worker: Process[P]) -> None:
         """Take in an answer or a death; one that can answer no more has a moment left to die by itself."""
-        if not worker.answered:
+        if worker.cut or not worker.pipe.poll():
             if not worker.process.is_alive():
                 self._replace(worker, f"the worker process died (exit code {worker.process.exitcode})")
             return
         try:
-            answer = worker.pipe.recv()
+            answers = worker.inbox.take()
         except (EOFError, ConnectionResetError):
             worker.cut = time.monotonic()
             return
-        except (pickle.UnpicklingError, AttributeError, ImportError, IndexError) as error:
-            answer = error  # no answer of ours
-        self._take(worker, answer)
+        for answer in answers:
+            if worker in self._workers:  # not replaced for what it said before
+                self._take(worker, answer)
 
     def _end_oversized(self) -> None:
         """Replace the workers whose jobs take too much memory."""

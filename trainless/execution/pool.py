@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trainless.core.errors import InputError
-from trainless.core.processes import LOOK, Wait
+from trainless.core.processes import LOOK, Wait, raise_if_insisted
 from trainless.execution.executor import Execution, Job, P, R, Work
 
 log = logging.getLogger("trainless.execution")
@@ -142,6 +142,7 @@ class Pool(ABC, Generic[W, P, R]):
         until = None if seconds is None else time.monotonic() + seconds
         while not self._done:
             self._look(until)
+            raise_if_insisted()
             self._end_overdue()
             self._idle = None if self._busy else self._idle or Wait()
             if self._idle is not None:  # nothing is computed that is to be finished after Ctrl-C
@@ -220,7 +221,8 @@ class Pool(ABC, Generic[W, P, R]):
         times += [] if most is None else [now + most]
         times += [] if self._busy else [now + LOOK]
         if self._execution.timeout is not None:
-            times += [worker.since + self._execution.timeout for worker in self._busy]
+            ends = {worker: worker.since + self._execution.timeout for worker in self._busy}
+            times += [max(end, now + LOOK) if self._answered(worker) else end for worker, end in ends.items()]
         return max(0.0, min(times) - now) if times else None
 
     def _answered(self, worker: W) -> bool:

@@ -149,8 +149,8 @@ class Queue:
             path.unlink()
             try:
                 answer = pickle.loads(content)  # noqa: S301 - as above
-            except (pickle.UnpicklingError, AttributeError, ImportError, IndexError, EOFError) as error:
-                answer = error  # no answer of ours
+            except Exception as error:  # whatever bytes that are no pickle of ours lead to
+                answer = error
             yield name, answer
 
     def retract(self, name: Name) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from trainless.core.errors import InputError
+from trainless.core.processes import Wait
 from trainless.core.text import one_line
 from trainless.execution.executor import Job, P, R
 from trainless.execution.pool import Pool, Worker
@@ -80,8 +81,8 @@ class Cluster(Pool[Actor[P], P, R]):
         self._ray = _ray()
         packed = pack(self._work, self._ray.cloudpickle.dumps)
         if not self._ray.is_initialized():
-            self._connect()
             resources.callback(self._ray.shutdown)
+            self._connect()
         self._options = self._shares()
         self._packed = self._ray.put(packed)
         return [None] * self._execution.workers
@@ -100,7 +101,11 @@ class Cluster(Pool[Actor[P], P, R]):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._ray.init(**where, log_to_driver=False, logging_level=logging.ERROR, namespace="trainless")
+                where |= {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": "trainless"}
+                if execution.address:  # whoever is there may never say a word
+                    Wait().result(lambda: self._ray.init(**where), lambda: None)
+                else:  # what it starts ends with the thread that has started it
+                    self._ray.init(**where)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(
                 f"the Ray cluster {execution.address or 'on this machine'} cannot be reached ({one_line(error)}): check"

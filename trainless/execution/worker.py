@@ -26,6 +26,7 @@ from trainless.core.user_files import load_text, loaded_files
 from trainless.execution.executor import Job, Work, guarded
 from trainless.execution.fork_server import ONE_THREAD, deaf_to_interrupts, follow_parent
 from trainless.execution.limits import confine, keep_warm
+from trainless.execution.messages import send
 from trainless.execution.pool import Reply
 
 PORTION = 1 << 16
@@ -187,9 +188,9 @@ def serve(
     os.environ.update(environment)  # the coordinator's, which may be another than when the server began
     performer = Performer(packed, memory, core)
     with closing(performer), suppress(EOFError, ConnectionResetError, BrokenPipeError):
-        pipe.send(performer.begin())
+        send(pipe, performer.begin())
         for job in iter(pipe.recv, None):
-            pipe.send(performer.perform(job))
+            send(pipe, performer.perform(job))
 
 
 def cores(workers: int) -> Sequence[int | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn, optim
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from trainless.core.errors import InputError
 from trainless.core.files import from_json, number, replacing, strict, unnumber
@@ -139,6 +144,7 @@ def load_checkpoint(path: Path, state: TrainingState, identity: Json) -> None:
 
 
 Tensors = dict[str, Tensor]
+MODULES, WEIGHED = 10_000, 2**28  # modules and bytes that any network may have
 
 
 def copied(tensors: Mapping[str, Tensor]) -> Tensors:
@@ -160,6 +166,49 @@ def read_tensors(path: Path) -> tuple[Tensors, Json]:
         end = 8 + int.from_bytes(content[:8], "little")  # the header's length stands before it
         tensors = load(content)
         return tensors, json.loads(json.loads(content[8:end])["__metadata__"]["trainless"])
+
+
+@contextmanager
+def no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Raise ValueError once a network that is being built in the block is far larger than its weights are.
+
+    What a file says of a network may be nonsense, and building it would take hours, or all memory.
+
+    Example:
+        >>> with no_larger_than({"weight": torch.zeros(2, 2)}):
+        ...     network = torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(20_000)))
+        Traceback (most recent call last):
+        ValueError: a network of more than 10,100 modules, and 1 tensors of weights
+    """
+    left_modules = most = MODULES + 100 * len(tensors)
+    left_bytes, here = WEIGHED + 4 * sum(map(_bytes, tensors.values())), threading.get_ident()
+
+    def count_module(*about: object) -> None:
+        nonlocal left_modules
+        left_modules -= threading.get_ident() == here
+        if left_modules < 0:
+            raise ValueError(f"a network of more than {most:,} modules, and {len(tensors):,} tensors of weights")
+
+    def count_weights(module: nn.Module, name: str, weights: Tensor | None) -> None:
+        nonlocal left_bytes
+        if weights is not None and threading.get_ident() == here:
+            left_bytes -= _bytes(weights)
+        if left_bytes < 0:
+            raise ValueError("a network that is far larger than its weights are")
+
+    counting = (
+        register_module_module_registration_hook(count_module),
+        register_module_parameter_registration_hook(count_weights),
+    )
+    try:
+        yield
+    finally:
+        for each in counting:
+            each.remove()
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def optimiser_tensors(optimiser: optim.Optimizer) -> Tensors:

@@ -21,7 +21,7 @@ from trainless.core.task import Task
 from trainless.core.text import undamaged
 from trainless.core.types import Json
 from trainless.learn.callbacks import Callback
-from trainless.learn.checkpoint import Epoch, Trained, load_weights, read_tensors, write_tensors
+from trainless.learn.checkpoint import Epoch, Trained, load_weights, no_larger_than, read_tensors, write_tensors
 from trainless.learn.loop import train
 from trainless.learn.recipe import Recipe
 from trainless.spaces import registry
@@ -137,11 +137,11 @@ def save_member(folder: Path, member: Member, trained: Trained, task: Task, chos
 
 def load_member(folder: Path, chosen: Space | None = None) -> tuple[Member, Trained, Task]:
     """Read a trained member: build its network and put its weights in."""
-    data = read_document(folder / MEMBER)
-    with undamaged(folder / MEMBER, "delete its folder and train again"):
+    data, weights = read_document(folder / MEMBER), read_tensors(folder / WEIGHTS)[0]
+    with undamaged(folder / MEMBER, "delete its folder and train again"), no_larger_than(weights):
         member, task, status = from_json(Member, data["member"]), task_from_json(data["task"]), str(data["status"])
         net = build(member, task, chosen, begin=False)
-    load_weights(net, read_tensors(folder / WEIGHTS)[0], str(folder))
+    load_weights(net, weights, str(folder))
     return member, Trained(net.eval(), history_in(data, folder), status), task
 
 

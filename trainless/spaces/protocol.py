@@ -17,6 +17,8 @@ from trainless.core.text import counted
 from trainless.core.user_files import class_digest
 from trainless.spaces.moves import Choices, has_options, size
 
+LARGEST = 1_000_000  # of any number that a space is made with
+
 
 @runtime_checkable
 class Space(Choices, Protocol):
@@ -198,10 +200,18 @@ def require_grid(
 
 
 def require_least(space: Space, **least: int) -> None:
-    """Raise InputError where a parameter of a space is below its least value."""
+    """Raise InputError where a parameter of a space is below its least value, or beyond all sense."""
     for name, value in least.items():
         if getattr(space, name) < value:
             raise InputError(f"{space.name}: {name}={getattr(space, name)} was given; expected at least {value}")
+        require_most(space, **{name: LARGEST})
+
+
+def require_most(space: Space, **most: int) -> None:
+    """Raise InputError where a parameter of a space is above its largest value."""
+    for name, value in most.items():
+        if getattr(space, name) > value:
+            raise InputError(f"{space.name}: {name} was given as a number beyond {value:,}; expected at most that")
 
 
 def format_pairs(decisions: Sequence[Decision], arch: Arch) -> str:

@@ -15,7 +15,7 @@ from trainless.core.errors import InputError
 from trainless.core.task import Task
 from trainless.spaces.moves import has_options
 from trainless.spaces.ops import Tally
-from trainless.spaces.protocol import Counts, Network, ShownSpace, require_arch, require_least
+from trainless.spaces.protocol import Counts, Network, ShownSpace, require_arch, require_least, require_most
 from trainless.spaces.recurrent_recipe import (
     ACTIVATIONS,
     HIDDEN,
@@ -37,6 +37,7 @@ from trainless.spaces.sketch import Edge, Graph, Node
 
 CHOICES = ("linear", "linear of 3", *OPERATIONS[1:])
 _ARITY = (2, 3, 3, 2, 2, 1, 1, 1)
+MOST_NODES = 1000  # each has all others for options
 _PARTS = 4  # decisions of one node: operation and three inputs
 
 
@@ -69,6 +70,7 @@ class Recurrent(ShownSpace):
     name = "recurrent"
 
     def __post_init__(self) -> None:
+        require_most(self, nodes=MOST_NODES)
         require_least(self, emsize=1, nhid=1, layers=1, nodes=MAX_HIDDEN)
 
     @property

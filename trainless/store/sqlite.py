@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainless.core.errors import InputError
 from trainless.core.processes import Wait
 from trainless.store.claims import LEASE_SECONDS, ClaimTable
 from trainless.store.keys import StoreError
@@ -22,7 +21,7 @@ from trainless.store.sql import SqlStore
 
 T = TypeVar("T")
 APPLICATION = 0x74726C73  # "trls", so that another program's database is not mistaken for ours
-BUSY_SECONDS = 1.0  # for which SQLite waits by itself, when nothing interrupts it
+BUSY_SECONDS = 0.25  # for which SQLite waits by itself, when nothing interrupts it
 SAY_SECONDS = 10.0
 WAIT_SECONDS = 600.0  # for which we wait, with a line that says so
 IO_ERROR = 10  # the family of SQLITE_IOERR
@@ -105,7 +104,7 @@ class SqliteDatabase(Database):
             )
         try:
             self._prepare()
-        except InputError:
+        except BaseException:
             self._connection.close()
             raise
 
@@ -157,13 +156,11 @@ class SqliteDatabase(Database):
 
     def _prepare(self) -> None:
         """Make, recognise or bring up to date; several processes may come here at once."""
-        with self._explained():
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.create_function("now_seconds", 0, time.time)
-            self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection.create_function("now_seconds", 0, time.time)
+        self._patiently(lambda: self._connection.execute("PRAGMA synchronous = FULL"))
+        self._patiently(lambda: self._connection.execute("PRAGMA trusted_schema = OFF"))
         self.write(self._migrated)
-        with self._explained():
-            self._write_ahead()
+        self._patiently(self._write_ahead)
 
     def _migrated(self, cursor: Cursor) -> None:
         application, version = (cursor.run(f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version"))
