@@ -177,7 +177,12 @@ def vkdnw(
             f"vkdnw: position={position}, weights={weights} and decile={decile} were given; expected a share from 0 to"
             " 1, a whole number from 1, and 0 to 9"
         )
-    values = deciles(fim_spectrum(p, factor, smoothing, keep, samples, tensors, position, weights, drawn))
+    return summary(fim_spectrum(p, factor, smoothing, keep, samples, tensors, position, weights, drawn), decile)
+
+
+def summary(spectrum: Tensor, decile: int = 0) -> float:
+    """A decile of a spectrum, or the entropy of all nine."""
+    values = deciles(spectrum)
     if decile:
         return float(values[decile - 1])
     share = values / (values.sum() + 1e-10)

@@ -14,7 +14,8 @@ from trainless.bench.sheet import Interval
 from trainless.bench.statistics import evaluate
 from trainless.core.files import read_json
 from trainless.core.opening import is_there, without_links
-from trainless.runs.score_file import read_scores
+from trainless.core.types import Floats
+from trainless.runs.score_file import ScoreFile, read_scores
 
 BRING = {
     "nodulemnist3d": (
@@ -103,6 +104,54 @@ class ClinicalMetric:
             raise Missing(f"{self.proxy} is not among the scores of all random networks of {self.task}")
         up = file.higher_is_better(self.proxy)
         return Answer.of(evaluate(file.column(self.proxy), reached, higher_is_better=up, draws=where.draws))
+
+
+def metrics(library: ScoreLibrary, task: str) -> ScoreFile:
+    """TEACUP's metrics, at its setting, of 150 random networks that need not be trained."""
+    path = library.folder / "clinical" / "scores" / task / "scores_150.npz"
+    if not is_there(path):
+        run = f"trainless bench sweep --archs sample:150 --init kaiming --batch 32 --task {task} --proxies …"
+        raise Missing(f"{BRING.get(task, 'no metrics of this task are stored:')} {run}", f"no metrics of {task}")
+    return read_scores(without_links(path))
+
+
+def _column(file: ScoreFile, proxy: str, *, turned: bool = False) -> Floats:
+    """A metric's values, ``turned`` so that higher is better where it says otherwise."""
+    if proxy not in file.proxies:
+        raise Missing(f"{proxy} is not among the metrics of 150 networks")
+    values = file.column(proxy)
+    return -values if turned and not file.higher_is_better(proxy) else values
+
+
+@dataclass(frozen=True)
+class ClinicalPair:
+    """Spearman's ρ between two of TEACUP's metrics, both turned so that higher is better."""
+
+    task: str
+    proxy: str
+    other: str
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        file = metrics(library, self.task)
+        one, other = (_column(file, name, turned=True) for name in (self.proxy, self.other))
+        known = np.isfinite(other)
+        return Answer.of(evaluate(one[known], other[known], draws=where.draws))
+
+
+@dataclass(frozen=True)
+class ClinicalSpread:
+    """Mean and deviation of one of TEACUP's metrics, as it is."""
+
+    task: str
+    proxy: str
+
+    def answer(self, library: ScoreLibrary, where: Where) -> Answer:
+        values = _column(metrics(library, self.task), self.proxy)
+        values = values[np.isfinite(values)]
+        mean, std = float(values.mean()), float(values.std(ddof=1))
+        margin = 1.96 * std / len(values) ** 0.5
+        estimates = {"mean": Interval(mean, mean - margin, mean + margin), "std": Interval(std)}
+        return Answer.whole(estimates, len(values), 1)
 
 
 @dataclass(frozen=True)

@@ -145,13 +145,13 @@ class OnTable:
 class OurRanking:
     """Our stored scores combined by a ranking, given itself or by its name.
 
-    The scores are of a ``file`` of their own where their setting is not that of the others; ``sweep`` are the arguments
-    of ``trainless bench sweep`` that make such a file, said where there is none.
+    The scores are of a ``file`` of their own where their setting is not that of the others; the ``command`` that makes
+    such a file is said where there is none.
     """
 
     ranking: Ranking | str
     file: str = ""
-    sweep: str = ""
+    command: str = ""
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         ranking = rankings[self.ranking] if isinstance(self.ranking, str) else self.ranking
@@ -159,9 +159,9 @@ class OurRanking:
         try:
             column = library.ranked(where.table, ranking, within, self.file)
         except Missing as missing:
-            if not self.sweep:
+            if not self.command:
                 raise
-            raise Missing(f"{missing}: trainless bench sweep {self.sweep}", missing.brief) from missing
+            raise Missing(f"{missing}: {self.command}", missing.brief) from missing
         return judged(library, where, column)
 
 
