@@ -1,15 +1,15 @@
 """Score networks for VKDNW's tables V, VII and VIII and its forests: everything of one network at once.
 
-    TRAINLESS_DATA=… python -m benchmarks.vkdnw_tables noise --networks 2200 --out runs/vkdnw-noise
-    TRAINLESS_DATA=… python -m benchmarks.vkdnw_tables real --networks 1000 --out runs/vkdnw-real
+    TRAINLESS_DATA=… python -m benchmarks.vkdnw_tables noise --out runs/vkdnw-noise
+    TRAINLESS_DATA=… python -m benchmarks.vkdnw_tables real --out runs/vkdnw-real
     python -m benchmarks.measure_results vkdnw:table5 vkdnw:table7 vkdnw:table8 vkdnw:eigenvalues
 
 The tables differ in which samples, tensors and entries of a tensor the Fisher information is of. All of them are parts
 of one matrix of derivatives, which takes one forward and ten backward passes of 128 samples; ``vkdnw`` by itself, with
 each of these options, gives the same values. Weights are drawn as in the paper; inputs are noise as there, or
-CIFAR-10's images. The networks are a random sample of the classes without dead edges; the first of them are scored by
-everything, those after ``--whole`` by what the forests need, on 64 samples. The same command again resumes; what there
-is so far is written to ``results/`` in any case.
+CIFAR-10's images. The networks are a random sample of the classes without dead edges: the first 300 are scored by
+everything, 1,000 by what tables V and VII need, and 2,100 by what the forests need, on 64 samples. The same command
+again resumes; what there is so far is written to ``results/`` in any case.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
+import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,17 +56,33 @@ DECILES = tuple(f"vkdnw/decile={decile}/samples=64" for decile in range(1, 10))
 
 @dataclass(frozen=True)
 class Plan:
-    """What is scored: the ``whole`` of the first networks, ``few`` of the others, into a file, at these inputs."""
+    """Into which file what is scored at which inputs: by how many networks, counted from the first, each variant."""
 
     file: str
     inputs: Inputs
-    whole: tuple[str, ...]
-    few: tuple[str, ...] = ()
+    counts: Mapping[str, int]
+
+    def names(self, place: int) -> tuple[str, ...]:
+        """The variants that a network at a place of the sample is scored by."""
+        return tuple(name for name, count in self.counts.items() if place < count)
+
+
+def counted(count: int, *names: str) -> dict[str, int]:
+    """So many networks by each of these."""
+    return dict.fromkeys(names, count)
 
 
 PLANS = {
-    "noise": Plan("nb201_vkdnw", Noise(), (*SIZES, *DIMENSIONS, *PLACES, *DECILES), ("vkdnw/samples=64", *DECILES)),
-    "real": Plan("nb201_vkdnw_real", RealData(), SIZES),
+    "noise": Plan(
+        "nb201_vkdnw",
+        Noise(),
+        {
+            **counted(1000, *SIZES, *DIMENSIONS),
+            **counted(300, *PLACES),
+            **counted(2100, "vkdnw/samples=64", *DECILES),
+        },
+    ),
+    "real": Plan("nb201_vkdnw_real", RealData(), counted(1000, *SIZES)),
 }
 
 
@@ -145,17 +162,16 @@ def scored(arch: str, inputs: Inputs, names: Sequence[str]) -> list[Record]:
     return [Record(arch, name, value, True, status, ms) for name, value in found.items()]
 
 
-def run(plan: Plan, archs: Sequence[str], whole: int, out: Path, limit: float | None) -> ScoreFile:
+def run(plan: Plan, archs: Sequence[str], out: Path, limit: float | None) -> ScoreFile:
     """Score what is not scored yet; the journals in the folder are what a later call goes on from."""
     out.mkdir(parents=True, exist_ok=True)
-    known, journal, began = read_known(out), Journal(out, "w"), time.monotonic()
-    asked = {arch: plan.whole if place < whole else plan.few for place, arch in enumerate(archs)}
+    known, journal, began = read_known(out), Journal(out, f"w{os.getpid()}"), time.monotonic()
     done = 0
-    for arch, names in asked.items():
+    for place, arch in enumerate(archs):
         if limit is not None and time.monotonic() - began > limit:
             break
-        if names and known.missing(arch, [(name, 0) for name in names]):
-            journal.write(arch, scored(arch, plan.inputs, names))
+        if missing := [name for name, _ in known.missing(arch, [(name, 0) for name in plan.names(place)])]:
+            journal.write(arch, scored(arch, plan.inputs, missing))
             done += 1
     journal.close()
     seconds = time.monotonic() - began
@@ -169,26 +185,26 @@ def run(plan: Plan, archs: Sequence[str], whole: int, out: Path, limit: float | 
         "archs_per_s": round(done / seconds, 3),
     }
     known = read_known(out)
-    there = [arch for arch in archs if not known.missing(arch, [((plan.few or plan.whole)[0], 0)])]
-    file = known.to_file(there, plan.whole, (0,))
-    return replace(file, settings=settings(plan), environment={"runs": [about]})
+    there = [arch for arch in archs if any(arch in rows for rows in known.values.values())]
+    return replace(
+        known.to_file(there, tuple(plan.counts), (0,)), settings=settings(plan), environment={"runs": [about]}
+    )
 
 
 def settings(plan: Plan) -> dict[str, object]:
     """What was asked, in a sweep's words."""
-    data = "noise-3x32x32-10" if isinstance(plan.inputs, Noise) else "cifar"
     setting = f"{Kaiming()}, {SAMPLES} × {plan.inputs}"
-    proxies = {
-        name: {"higher_is_better": True, "version": registry[name].version, "setting": setting} for name in plan.whole
-    }
     return {
         "space": "nb201(channels=16, cells=5)",
-        "task": data,
+        "task": "noise-3x32x32-10" if isinstance(plan.inputs, Noise) else "cifar",
         "init": "paper",
         "batch": SAMPLES,
         "device": "cpu",
         "archs": "classes without dead edges",
-        "proxies": proxies,
+        "proxies": {
+            name: {"higher_is_better": True, "version": registry[name].version, "setting": setting}
+            for name in plan.counts
+        },
     }
 
 
@@ -196,15 +212,15 @@ def main() -> None:
     """Read the options and score."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("inputs", choices=PLANS)
-    parser.add_argument("--networks", type=int, default=1000)
-    parser.add_argument("--whole", type=int, default=1000, help="so many of them by everything")
+    parser.add_argument("--networks", type=int, default=0, help="of the sample; all by default")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the journals")
     parser.add_argument("--results", type=Path, default=results_directory())
     parser.add_argument("--time", default=None, help="such as 30m; the same command resumes")
     given = parser.parse_args()
-    plan, library = PLANS[given.inputs], ScoreLibrary(given.results)
+    plan = PLANS[given.inputs]
+    archs = sample(ScoreLibrary(given.results), given.networks or max(plan.counts.values()))
     torch.set_num_threads(1)
-    file = run(plan, sample(library, given.networks), given.whole, given.out, seconds_of(given.time))
+    file = run(plan, archs, given.out, seconds_of(given.time))
     file.write(given.results / f"{plan.file}.npz")
     print(f"{len(file.archs)} networks in {given.results.name}/{plan.file}.npz")
 

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from trainless.bench.papers import compare, definitions
-from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, SettingSource
+from trainless.bench.papers.clinical import (
+    Clinical,
+    ClinicalMetric,
+    ClinicalPair,
+    ClinicalRank,
+    ClinicalSpread,
+    SettingSource,
+)
 from trainless.bench.papers.sources import Where
 from trainless.bench.score_library import Missing, ScoreLibrary
 from trainless.runs.score_file import ScoreFile
@@ -59,6 +66,30 @@ def test_a_metric_is_correlated_with_what_its_networks_reach(library: ScoreLibra
     assert found.networks == 4
     with pytest.raises(Missing, match="zico is not among the scores of all random networks of breastmnist"):
         ClinicalMetric("breastmnist", "zico").answer(library, Where())
+
+
+def test_metrics_of_untrained_networks_are_correlated_and_summed_up(library: ScoreLibrary) -> None:
+    values = np.array([[4.0, 1.0], [2.0, 2.0], [3.0, 4.0], [9.0, np.nan]])[:, :, None]
+    settings = {"proxies": {"zico": {"higher_is_better": True}, "loss_ntk": {"higher_is_better": False}}}
+    codes = np.where(np.isnan(values), 2, 0).astype(np.uint16)
+    reasons = ("ok", "not scored", "no kernel")
+    file = ScoreFile(("a", "b", "c", "d"), ("zico", "loss_ntk"), (0,), values, codes, reasons, settings=settings)
+    folder = library.folder / "clinical" / "scores" / "breastmnist"
+    folder.mkdir(parents=True)
+    file.write(folder / "scores_150.npz")
+    found = ClinicalPair("breastmnist", "zico", "loss_ntk").answer(library, Where(draws=0))
+    assert found.out["spearman"].value == pytest.approx(0.5)  # ranks 3 1 2 against 3 2 1: the fourth has no kernel
+    assert found.networks == 3
+    spread = ClinicalSpread("breastmnist", "loss_ntk").answer(library, Where())
+    assert spread.out["mean"].value == pytest.approx(7 / 3)
+    assert spread.out["std"].value == pytest.approx(np.std([1, 2, 4], ddof=1))
+    assert spread.networks == 3
+    with pytest.raises(Missing, match="length is not among the metrics of 150 networks"):
+        ClinicalSpread("breastmnist", "length").answer(library, Where())
+    with pytest.raises(Missing, match=r"NoduleMNIST3D is for the reader to bring: .*sample:150 .*--task nodulemnist3d"):
+        ClinicalPair("nodulemnist3d", "zico", "loss_ntk").answer(library, Where())
+    with pytest.raises(Missing, match="no metrics of this task are stored: trainless bench sweep"):
+        ClinicalPair("digits", "zico", "loss_ntk").answer(library, Where())
 
 
 def test_what_is_not_there_says_what_to_bring(library: ScoreLibrary) -> None:
