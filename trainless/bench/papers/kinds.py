@@ -12,6 +12,7 @@ from trainless.bench.papers.clinical import (
     ClinicalSpread,
     SettingSource,
 )
+from trainless.bench.papers.kept import KeptCells, KeptSearch
 from trainless.bench.papers.pictures import Replaced, Selected, Toy
 from trainless.bench.papers.sources import (
     Absent,
@@ -63,6 +64,8 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "clinical-pair": ClinicalPair,
         "clinical-spread": ClinicalSpread,
         "setting": SettingSource,
+        "kept": KeptSearch,
+        "kept-cells": KeptCells,
     },
     **{"toy": Toy, "selected": Selected, "replaced": Replaced},
 }

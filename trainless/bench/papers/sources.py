@@ -244,6 +244,16 @@ class Absent:
         raise Missing(self.reason)
 
 
+def estimates_over(reached: Floats) -> dict[str, Interval]:
+    """The mean over runs and the deviation.
+
+    Example:
+        >>> estimates_over(np.array([1.0, 3.0]))["mean"].value
+        2.0
+    """
+    return _estimates(float(reached.mean()), float(reached.std()), len(reached))
+
+
 def _estimates(mean: float, std: float, runs: int) -> dict[str, Interval]:
     """The mean over runs with its standard error's interval, and the deviation."""
     margin = 1.96 * std / math.sqrt(runs)
@@ -306,7 +316,7 @@ class Guided:
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         found = _guided(library, self, where.table, where.runs)
         worth = library.table(where.table).column(where.task, where.metric)[[row for row, _ in found]]
-        estimates = _estimates(float(worth.mean()), float(worth.std()), where.runs)
+        estimates = estimates_over(worth)
         lacking = {}
         try:
             seconds = library.price(where.table, self.proxies) / 1000
