@@ -14,6 +14,7 @@ from trainless.bench.papers.clinical import (
     ClinicalMetric,
     ClinicalPair,
     ClinicalRank,
+    ClinicalRidge,
     ClinicalSpread,
     SettingSource,
 )
@@ -90,6 +91,30 @@ def test_metrics_of_untrained_networks_are_correlated_and_summed_up(library: Sco
         ClinicalPair("nodulemnist3d", "zico", "loss_ntk").answer(library, Where())
     with pytest.raises(Missing, match="no metrics of this task are stored: trainless bench sweep"):
         ClinicalPair("digits", "zico", "loss_ntk").answer(library, Where())
+
+
+def test_a_ridge_fit_finds_what_the_reward_is_made_of(library: ScoreLibrary) -> None:
+    rng = np.random.default_rng(0)
+    for task, (metric, networks) in {"cinc2017-windows": ("f1_macro", 40), "breastmnist": ("auc", 60)}.items():
+        logs = rng.normal(size=(networks, 2))
+        reached = 0.1 * (3 * logs[:, 0] - logs[:, 1]) + 0.01 * rng.normal(size=networks)
+        report = {**REPORT, "rankings": {"truth": {metric: reached.tolist()}}}
+        (library.folder / "clinical" / f"{task}.json").write_text(json.dumps(report))
+        folder = library.folder / "clinical" / "scores" / task
+        folder.mkdir(parents=True)
+        codes = np.zeros((networks, 2, 1), np.uint16)
+        archs = tuple(map(str, range(networks)))
+        ScoreFile(archs, ("length", "zico"), (0,), 10 ** logs[:, :, None], codes).write(folder / "scores_published.npz")
+    both = ("length", "zico")
+    weights = [ClinicalRidge(both, proxy=name).answer(library, Where()).out["weight"] for name in both]
+    assert [weight.value for weight in weights] == [pytest.approx(3, rel=0.05), pytest.approx(-1)]
+    assert weights[0].low < weights[0].value < weights[0].high
+    found = ClinicalRidge(both, "breastmnist").answer(library, Where())
+    assert found.out["held_out"].value > 0.95
+    assert 0 < found.out["held_out_std"].value < 0.1
+    assert (found.networks, found.seeds) == (100, 2000)
+    with pytest.raises(Missing, match=r"nodulemnist3d.npz"):
+        ClinicalRidge(both, "nodulemnist3d").answer(library, Where())
 
 
 def test_what_is_not_there_says_what_to_bring(library: ScoreLibrary) -> None:

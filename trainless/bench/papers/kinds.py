@@ -9,6 +9,7 @@ from trainless.bench.papers.clinical import (
     ClinicalMetric,
     ClinicalPair,
     ClinicalRank,
+    ClinicalRidge,
     ClinicalSpread,
     SettingSource,
 )
@@ -62,6 +63,7 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "clinical-rank": ClinicalRank,
         "clinical-metric": ClinicalMetric,
         "clinical-pair": ClinicalPair,
+        "clinical-ridge": ClinicalRidge,
         "clinical-spread": ClinicalSpread,
         "setting": SettingSource,
         "kept": KeptSearch,
