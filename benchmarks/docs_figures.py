@@ -4,7 +4,9 @@ There are three ways in which a figure comes into a page. A page can be rendered
 part of a page can be a block between two comments, which such a function fills. And a single figure in prose stands
 between ``<!-- figure: FILE#/KEY/KEY FORMAT -->`` and ``<!-- -->``, which readers do not see: a JSON file in this
 repository, a JSON pointer (RFC 6901) into it and a format of Python's, as in
-``<!-- figure: benchmarks/results/cluster.json#/cost/folder_ms/median .1f -->0.5<!-- -->``.
+``<!-- figure: benchmarks/results/cluster.json#/cost/folder_ms/median .1f -->0.5<!-- -->``. What lies in a list is named
+by its ``name``, and a row of a published table by its row, task and statistic, so that a figure stays itself when
+others come: ``results/papers.json#/vkdnw:table1/rows/FLOPs,cifar10,kendall/ours``.
 
 A figure in prose that comes from no file says what it is: ``<!-- setting -->0.05<!-- -->``, or on lines of their own
 around a passage ``<!-- record -->`` and ``<!-- end of record -->``. ``KINDS`` has what there is; versions, places in a
@@ -56,7 +58,10 @@ KINDS = {
 }
 RECORDS = ("docs/log.md", "docs/decisions/")
 """Pages of dated records, which are superseded and never edited."""
-TEMPLATES = ("benchmarks/ranking_page.md", "benchmarks/durability_page.md", "results/clinical/introduction.md")
+TEMPLATES = (
+    *("benchmarks/ranking_page.md", "benchmarks/durability_page.md"),
+    *("results/clinical/introduction.md", "results/notes.md"),
+)
 MODULES = (
     *("render_clinical", "render_cluster", "render_readme", "render_results", "render_search"),
     *("recipes_page", "teacup_report"),
@@ -116,15 +121,35 @@ def pointed(data: Any, pointer: str) -> float:
     """The number that a JSON pointer names.
 
     Example:
-        >>> pointed({"a/b": [1, 2.5]}, "/a~1b/1")
-        2.5
+        >>> pointed({"a/b": [1, 2.5]}, "/a~1b/1"), pointed([{"name": "snip", "rho": 0.6}], "/snip/rho")
+        (2.5, 0.6)
     """
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        data = data[int(name)] if isinstance(data, list) else data[name]
+        data = _item(data, name) if isinstance(data, list) else _rows(data) if _is_sheet(data, name) else data[name]
     if isinstance(data, bool) or not isinstance(data, (int, float)):
         raise TypeError(f"{pointer} is no number")
     return data
+
+
+def _item(data: list[Any], name: str) -> Any:
+    """An item of a list by its place or its name."""
+    if name.isdigit():
+        return data[int(name)]
+    (found,) = (each for each in data if isinstance(each, dict) and each.get("name") == name)
+    return found
+
+
+def _is_sheet(data: Any, name: str) -> bool:
+    return name == "rows" and "columns" in data
+
+
+def _rows(sheet: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of a published table by row, task and statistic; none of them is there twice."""
+    columns = sheet["columns"]
+    rows = [dict(zip(columns, row, strict=True)) for row in sheet["rows"]]
+    keys = [",".join(row[key] for key in ("row", "task", "statistic")) for row in rows]
+    return {key: row for key, row in zip(keys, rows, strict=True) if keys.count(key) == 1}
 
 
 def written() -> Iterator[tuple[str, str]]:

@@ -102,3 +102,18 @@ def test_a_figure_is_filled_from_its_file(tmp_path: Path, monkeypatch: pytest.Mo
         filled("<!-- figure: made.json#/nothing .3f --><!-- -->")
     with pytest.raises(TypeError, match="/yes is no number"):
         pointed({"yes": True}, "/yes")
+
+
+def test_a_figure_of_a_published_table_is_found_by_its_row_whatever_comes_before_it() -> None:
+    columns = ["row", "task", "metric", "statistic", "published", "ours"]
+    rows = [["a", "x", "test", "kendall", 0.1, 0.2], ["b", "x", "test", "kendall", 0.3, 0.4]]
+    sheets = {"p:table1": {"columns": columns, "rows": rows}}
+    pointer = "/p:table1/rows/b,x,kendall/ours"
+    assert pointed(sheets, pointer) == 0.4
+    rows.insert(0, ["c", "x", "test", "kendall", 0.5, 0.6])
+    assert pointed(sheets, pointer) == 0.4
+    rows.append(rows[2])
+    with pytest.raises(KeyError, match="b,x,kendall"):  # it might be either
+        pointed(sheets, pointer)
+    with pytest.raises(ValueError, match="not enough values"):
+        pointed([{"name": "snip"}], "/grasp")

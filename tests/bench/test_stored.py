@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,11 @@ def test_every_table_is_stored() -> None:
     for name, definition in definitions().items():
         printed = [len(statistics) for row in definition.rows for statistics in row.published.values()]
         assert len(known[name].rows) == sum(printed), name
+
+
+def test_nothing_stored_names_a_folder_of_a_machine() -> None:
+    for path in RESULTS.glob("*.json"):
+        assert re.findall(r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt|data)/", path.read_text()) == [], path.name
 
 
 @pytest.mark.slow

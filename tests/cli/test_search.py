@@ -192,7 +192,7 @@ def test_bench_search_takes_scores_for_assistance(trainless: Call, data_dir: Pat
 
 
 @pytest.mark.parametrize(
-    "searcher", ["g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution"]
+    "searcher", ["g_rs", "a_rea", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution"]
 )
 def test_every_assisted_searcher_runs_on_a_table(searcher: str) -> None:
     from trainless.bench.simulation import bench_search

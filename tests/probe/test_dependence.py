@@ -15,8 +15,9 @@ from tests.probe.test_per_sample import streamed
 from trainless.core.target import Target
 from trainless.probe import Probe
 from trainless.probe.dependence import reach
+from trainless.probe.entries import _looped, selected_jacobian
 from trainless.probe.per_sample import loss_cotangent, stream
-from trainless.proxies.vkdnw import _first_entries, selected_jacobian
+from trainless.proxies.vkdnw import placed_entries
 
 
 class Used(nn.Module):
@@ -164,8 +165,8 @@ def test_parameters_that_act_on_all_samples_alike_need_no_loop(first: str, sampl
     assert found.keys() >= set(names) - ({"square.weight"} if first == "sequence" else set())
     for name, block in found.items():
         torch.testing.assert_close(block @ block.T, expected[name] @ expected[name].T, msg=name)
-    jacobian = selected_jacobian(q, len(q.weights), 3)
-    torch.testing.assert_close(jacobian, _first_entries(q, list(q.weights), 3))
+    for places in (placed_entries(q, 99), placed_entries(q, 99, weights=4)):
+        torch.testing.assert_close(selected_jacobian(q, places, 3), _looped(q, places, 3))
 
 
 def test_a_weight_that_the_network_differentiates_by_on_its_way() -> None:

@@ -14,9 +14,9 @@ from tests.proxies.test_contracts import PROXIES, value_or_reason
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.target import Target
 from trainless.core.task import Task
-from trainless.probe import Probe
-from trainless.proxies import registry, vkdnw
-from trainless.proxies.vkdnw import fim_spectrum
+from trainless.probe import Probe, entries
+from trainless.proxies import registry
+from trainless.proxies.vkdnw import fim_spectrum, placed_entries
 
 TASK = Task.noise((3, 8, 8), 5)
 SIZES = {"params", "layers", "l2_norm"}  # of all parameters, whatever they are for
@@ -218,17 +218,17 @@ def test_meco_of_no_numbers_is_a_failure() -> None:
 @pytest.mark.parametrize("beside", [1024, 12])
 def test_vkdnw_with_a_copy_of_the_batch_for_every_output(beside: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One backward pass for several outputs, as on a GPU, reads what a pass for each of them reads."""
-    monkeypatch.setattr(vkdnw, "BESIDE", beside)
+    monkeypatch.setattr(entries, "BESIDE", beside)
     wide = nn.Conv2d(6, 6, 3, groups=6), nn.BatchNorm2d(6), nn.ReLU()
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 6, 3), *wide, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4)).double()
     x = torch.randn(5, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     p = Probe.of(net, (x, torch.arange(5) % 4), Target("multiclass", 4)).at(norm="fresh")
-    names = list(p.weights)
-    found = vkdnw._side_by_side(p, names, 4)
+    places = placed_entries(p, 99, weights=2)
+    found = entries._side_by_side(p, places, 4)
     assert found is not None
-    torch.testing.assert_close(found, vkdnw._read(p, names, 4))
+    torch.testing.assert_close(found, entries._read(p, places, 4))
     assert bool(found.any(0).any(0).all())
-    alone = vkdnw._first_entries_beside(p, names, 4)
+    alone = entries._looped_beside(p, places, 4)
     assert alone is not None
-    torch.testing.assert_close(alone, vkdnw._first_entries(p, names, 4))
+    torch.testing.assert_close(alone, entries._looped(p, places, 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import pickle
 from pathlib import Path
@@ -26,7 +25,7 @@ from trainless.core.task import Task
 from trainless.probe.probe import Probe
 from trainless.proxies import Proxy, Setting, registry
 from trainless.proxies.proxy import canonical
-from trainless.proxies.vkdnw import deciles, fim_spectrum, placed_jacobian, selected_jacobian, vkdnw
+from trainless.proxies.vkdnw import deciles, fim_spectrum, placed_entries, vkdnw
 from trainless.proxies.zico import zico
 from trainless.runs.settings import SearchSettings, SweepSettings
 from trainless.runs.sweep import sweep, to_store
@@ -93,19 +92,13 @@ def test_vkdnw_takes_as_many_tensors_as_it_is_told(probe: Probe) -> None:
 
 def test_vkdnw_takes_the_entries_that_it_is_told(probe: Probe) -> None:
     q = probe.once(norm="fresh")
-    torch.testing.assert_close(placed_jacobian(q, 99, 3, 0.0, 1, False), selected_jacobian(q, 99, 3))
-    last = placed_jacobian(q, 99, 3, 1.0, 1, False)
-    net = copy.deepcopy(probe.net).eval()  # norms that have seen nothing
-    for sample in range(2):
-        outputs = net(probe.x[sample : sample + 1])[0]
-        for output in range(3):
-            slopes = torch.autograd.grad(outputs[output], list(net.parameters()), retain_graph=True)
-            exact = [float(slope.flatten()[-1]) for slope in slopes]
-            assert last[sample, output].tolist() == pytest.approx(exact, rel=1e-4, abs=1e-6)
-    several = placed_jacobian(q, 99, 3, 0.0, 4, False)
-    assert several.shape[2] == sum(min(4, tensor.numel()) for tensor in probe.weights.values())
-    torch.testing.assert_close(several, placed_jacobian(q, 99, 3, 0.0, 4, False))
-    assert len(fim_spectrum(probe, weights=4)) == several.shape[2]
+    assert placed_entries(q, 2) == (("0.weight", (0,)), ("0.bias", (0,)))
+    assert placed_entries(q, 99, 1.0) == tuple((name, (t.numel() - 1,)) for name, t in probe.weights.items())
+    several = placed_entries(q, 99, weights=4)
+    assert [len(set(found)) for _, found in several] == [min(4, t.numel()) for t in probe.weights.values()]
+    assert placed_entries(q, 99, weights=4) == several
+    assert placed_entries(q, 99, drawn=True) != placed_entries(q, 99)
+    assert len(fim_spectrum(probe, weights=4)) == sum(len(found) for _, found in several)
 
 
 def test_vkdnws_deciles_are_those_of_its_entropy(probe: Probe) -> None:

@@ -87,7 +87,17 @@ def test_the_run_folder(tmp_path: Path) -> None:
     assert configuration["task"]["fingerprint"] == TASK.fingerprint
 
 
-ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution", "learned")
+ASSISTED = (
+    "g_rs",
+    "a_rea",
+    "g_rea",
+    "g_reinforce",
+    "g_hb",
+    "warm_random",
+    "warm_evolution",
+    "move_evolution",
+    "learned",
+)
 
 
 FEW = {

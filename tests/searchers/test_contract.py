@@ -30,7 +30,17 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "learned": {"pool": 20},
     "optuna": {"sampler": "TPESampler"},
 }
-ASSISTED = ("g_rs", "g_rea", "g_reinforce", "g_hb", "warm_random", "warm_evolution", "move_evolution", "learned")
+ASSISTED = (
+    "g_rs",
+    "a_rea",
+    "g_rea",
+    "g_reinforce",
+    "g_hb",
+    "warm_random",
+    "warm_evolution",
+    "move_evolution",
+    "learned",
+)
 SEVERAL = ("teg_evolution", "history_evolution", "teg_reinforce", "fpnas", "prune", "nsga2")
 NAMES = registry.names()
 

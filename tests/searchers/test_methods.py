@@ -16,7 +16,7 @@ from tests.searchers.toys import Parity, Toy
 from trainless.core.arch import Proposal
 from trainless.core.errors import InputError
 from trainless.core.ranks import RankTable, dense_ranks, order, rank_sum
-from trainless.searchers.assisted import best_draw, best_mutation, best_neighbour, move_evolution, warm_evolution
+from trainless.searchers.assisted import a_rea, best_draw, best_mutation, best_neighbour, move_evolution, warm_evolution
 from trainless.searchers.evolution import Evolution, HistoryEvolution, teg_evolution
 from trainless.searchers.hyperband import Density, Hyperband, brackets
 from trainless.searchers.pareto import Nsga2, fronts
@@ -25,7 +25,7 @@ from trainless.searchers.prune import Prune
 from trainless.searchers.reinforce import FpNas, Pmbga, Reinforce, teacup_reinforce, teg_reinforce
 from trainless.searchers.searcher import Told
 from trainless.searchers.stopping import Budget, Patience, Spent, diversity, entropy
-from trainless.spaces.moves import distance, neighbours
+from trainless.spaces.moves import distance, neighbours, sample
 from trainless.spaces.nb201 import NasBench201
 
 SPACE = NasBench201()
@@ -401,6 +401,17 @@ def test_warm_up_seeds_the_population_with_the_best_of_the_pool() -> None:
     searcher.tell(Told.of(first, [float(arch == first[5]) for arch in first]))
     assert min(distance(arch, searcher.ask()[0].arch) for arch in first) == 1
     assert searcher.best() == first[5]
+
+
+def test_a_rea_begins_with_the_better_half_of_twice_as_many() -> None:
+    rng = np.random.default_rng([3, 1])  # the stream of a warm-up
+    drawn = [sample(SPACE, rng) for _ in range(20)]
+    searcher = a_rea(SPACE, proxy=sum, seed=3)
+    first = [p.arch for _ in range(10) for p in searcher.ask()]
+    assert sorted(map(sum, first)) == sorted(map(sum, drawn))[10:]
+    searcher.tell(Told.of(first, [float(arch == first[5]) for arch in first]))
+    assert (searcher.inner.population, searcher.inner.tournament) == (10, 3)  # type: ignore[attr-defined]
+    assert min(distance(arch, searcher.ask()[0].arch) for arch in first) == 1
 
 
 def test_both_kinds_of_move() -> None:

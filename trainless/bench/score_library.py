@@ -16,6 +16,7 @@ import numpy.typing as npt
 import trainless
 from trainless.bench.tables import Table, peer_scores
 from trainless.bench.tables import table as open_table
+from trainless.bench.tables.files import MissingFile
 from trainless.bench.tables.table import population
 from trainless.core.errors import InputError
 from trainless.core.opening import without_links
@@ -65,6 +66,11 @@ class Missing(Exception):
         self.brief = brief or message
 
 
+def in_words(error: InputError) -> str:
+    """What is missing, for a page that others read: no folder of this machine."""
+    return error.bring if isinstance(error, MissingFile) else str(error)
+
+
 class ScoreLibrary:
     """Tables and scores, each read once; stored scores are ``TABLE.npz`` of ``results_directory`` or a folder."""
 
@@ -77,7 +83,7 @@ class ScoreLibrary:
         try:
             return open_table(name)
         except InputError as error:
-            raise Missing(str(error), f"no table {name}") from error
+            raise Missing(in_words(error), f"no table {name}") from error
 
     @functools.cache  # noqa: B019
     def population(self, table: str, name: str) -> Mask:
@@ -178,7 +184,7 @@ class ScoreLibrary:
         try:
             found = peer_scores(name, task)[proxy]
         except InputError as error:
-            raise Missing(str(error), f"no published scores {name!r}") from error
+            raise Missing(in_words(error), f"no published scores {name!r}") from error
         opened = self.table(table)
         values, asked = np.full(len(opened), np.nan), np.full(len(opened), False)
         known = [place for place, arch in enumerate(found.index) if _has(opened, arch)]

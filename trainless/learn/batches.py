@@ -93,6 +93,8 @@ def augment(x: Tensor, how: Augmentation, source: torch.Generator) -> Tensor:
         x = _turned(x, how, source)
     if how.mask:
         x = _masked(x, how.mask, source)
+    if how.cutout:
+        x = _cut_out(x, how.cutout, source)
     if how.scale:
         factor = torch.rand(len(x), *[1] * (x.ndim - 1), generator=source, device=x.device)
         x = x * (1 + how.scale * (2 * factor - 1))
@@ -145,6 +147,18 @@ def _masked(x: Tensor, share: float, source: torch.Generator) -> Tensor:
         start = (length - size) * torch.rand(len(x), 1, generator=source, device=x.device)
         place = torch.arange(length, device=x.device).expand(len(x), length)
         within = (place >= start) & (place < start + size)
+        inside = inside & within.view([len(x), *(length if dim == axis else 1 for dim in range(1, x.ndim))])
+    return x.masked_fill(inside, 0.0)
+
+
+def _cut_out(x: Tensor, side: int, source: torch.Generator) -> Tensor:
+    """Zero a block of this side around a random place of each sample (DeVries and Taylor, 2017)."""
+    inside = torch.ones((len(x), *[1] * (x.ndim - 1)), dtype=torch.bool, device=x.device)
+    for axis in range(2, x.ndim):
+        length = x.shape[axis]
+        start = torch.randint(length, (len(x), 1), generator=source, device=x.device) - side // 2
+        place = torch.arange(length, device=x.device).expand(len(x), length)
+        within = (place >= start) & (place < start + side)
         inside = inside & within.view([len(x), *(length if dim == axis else 1 for dim in range(1, x.ndim))])
     return x.masked_fill(inside, 0.0)
 

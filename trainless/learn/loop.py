@@ -36,6 +36,7 @@ from trainless.learn.batches import (
 )
 from trainless.learn.callbacks import Callback, told_of_errors, values_of
 from trainless.learn.checkpoint import Epoch, Trained, TrainingState, load_checkpoint, save_checkpoint
+from trainless.learn.paths import TrainingParts
 from trainless.learn.recipe import Recipe
 from trainless.learn.ridge import fit_head
 from trainless.learn.trees import fit_trees
@@ -128,6 +129,8 @@ class _Loop:
         self.source = torch.Generator(precision.device)
         self.steps = len(shuffled(self.train.size, recipe.batch, seed, 0, recipe.samples))
         self.horizon = recipe.average * self.steps * recipe.epochs
+        self.parts = TrainingParts(net, recipe, task) if recipe.drop_path or recipe.auxiliary else None
+        net = self.parts or net
         self.state = TrainingState(precision.place(net), _optimiser(net, recipe, precision.device), self.horizon > 0)
         self.identity = {"recipe": to_json(recipe), "seed": seed, "task": task.fingerprint}
         self.update: Step = GraphedStep(self._update) if precision.device.type == "cuda" else self._update
@@ -164,6 +167,8 @@ class _Loop:
         state = self.state
         _seed_step(self.source, self.seed, state.epoch, state.step)
         _set_rate(state.optimiser, learning_rate(self.recipe, state.done))
+        if self.parts is not None:
+            self.parts.begin(state.done)
         x = augment(x, self.recipe.augmentation, self.source)
         if self.task.target.kind in CLASSES:
             y = shares_of(y, self.task.target.classes, self.weights)
@@ -174,19 +179,24 @@ class _Loop:
         state.follow(1 / min(self.horizon, state.epoch * self.steps + state.step + 1) if self.horizon else 1.0)
 
     def _update(self, x: Tensor, y: Tensor) -> Tensor:
-        state, target = self.state, self.task.target
+        state = self.state
         state.optimiser.zero_grad(set_to_none=True)
         with self.precision.autocast():
             answers = state.net(x).float()
-        if target.kind in CLASSES:
-            loss = smoothed_loss(target, answers, y, self.recipe.smoothing)
-        else:
-            loss = target.losses(answers, y).mean()
+        loss = self._loss(answers, y)
+        if self.parts is not None and self.parts.heard is not None:
+            loss = loss + self.recipe.auxiliary * self._loss(self.parts.heard.float(), y)
         loss.backward()
         if self.recipe.clip:
             nn.utils.clip_grad_norm_(state.net.parameters(), self.recipe.clip)
         state.optimiser.step()
         return loss.detach()
+
+    def _loss(self, answers: Tensor, y: Tensor) -> Tensor:
+        target = self.task.target
+        if target.kind in CLASSES:
+            return smoothed_loss(target, answers, y, self.recipe.smoothing)
+        return target.losses(answers, y).mean()
 
     def _validate(self, seconds: float) -> None:
         state = self.state
@@ -218,7 +228,7 @@ class _Loop:
         kept = state.best_loss if self.recipe.keep == "best" else state.history[-1].valid_loss
         if self.status == "ok" and not math.isfinite(kept):
             self.status = f"diverged: the validation loss of the kept weights is {kept}; lower lr={self.recipe.lr}"
-        net = in_layout(state.net.to("cpu"), torch.contiguous_format)
+        net = in_layout((state.net if self.parts is None else self.parts.left()).to("cpu"), torch.contiguous_format)
         if self.weights is not None:
             add_to_bias(net, prior_of(self.task, _width(net)))
         return Trained(net.eval(), tuple(state.history), self.status)

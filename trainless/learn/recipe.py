@@ -24,6 +24,7 @@ class Augmentation:
         scale: Amplitudes are multiplied by 1 ± this.
         noise: Deviation of added Gaussian noise, in deviations of the training data.
         mask: The largest share of each axis that a zeroed block spans.
+        cutout: The side of a zeroed block around any place of the input, over whose edge it may hang; 0 for none.
     """
 
     flip: tuple[int, ...] = ()
@@ -33,6 +34,7 @@ class Augmentation:
     scale: float = 0.0
     noise: float = 0.0
     mask: float = 0.0
+    cutout: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ class Recipe:
         mixup: The parameter of the Beta distribution by which pairs of samples are mixed; 0 for none.
         average: The weights at the end are an exponential mean over this share of all steps; 0 for the last ones.
         clip: The largest gradient norm; 0 for any.
+        drop_path: The probability, which rises up to this in the course of the training, of leaving out each operation
+            of a cell for a sample; for networks of cells (:mod:`trainless.learn.paths`).
+        auxiliary: The weight of the loss of a second head after two thirds of the cells, which training alone uses.
         augmentation: Random changes of the inputs.
     """
 
@@ -87,21 +92,26 @@ class Recipe:
     mixup: float = 0.0
     average: float = 0.0
     clip: float = 0.0
+    drop_path: float = 0.0
+    auxiliary: float = 0.0
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("samples", 2), ("batch", 2), ("patience", 0), ("mixup", 0)):
+        least_of = {"epochs": 1, "samples": 2, "batch": 2, "patience": 0, "mixup": 0, "auxiliary": 0}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise InputError(
                     f"recipe {self.name}: {name}={getattr(self, name)} was given; expected {least} or more"
                 )
-        for name in ("warmup", "smoothing", "average"):
+        for name in ("warmup", "smoothing", "average", "drop_path"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(
                     f"recipe {self.name}: {name}={getattr(self, name)} was given; expected a share from 0 to below 1"
                 )
         if not self.lr > 0:
             raise InputError(f"recipe {self.name}: lr={self.lr} was given; expected a positive number")
+        if self.augmentation.cutout < 0:
+            raise InputError(f"recipe {self.name}: cutout={self.augmentation.cutout} was given; expected 0 or more")
         if self.patience and self.keep == "last":
             raise InputError(f"recipe {self.name}: patience={self.patience} needs keep='best'; keep='last' was given")
 
@@ -129,6 +139,33 @@ for _recipe in (
     Recipe("trees", "extremely randomised trees: grown, not trained", optimiser="trees", epochs=1),
     Recipe(
         "nb201", "NAS-Bench-201's own: 200 epochs, flips and crops", augmentation=Augmentation(flip=(1,), shift=0.125)
+    ),
+    Recipe(
+        "darts",
+        "cells of DARTS on CIFAR-10: 600 epochs, cutout, dropped paths, a second head",
+        lr=0.025,
+        nesterov=False,
+        weight_decay=3e-4,
+        epochs=600,
+        batch=96,
+        clip=5.0,
+        drop_path=0.3,
+        auxiliary=0.4,
+        augmentation=Augmentation(flip=(1,), shift=0.125, cutout=16),
+    ),
+    Recipe(
+        "darts-imagenet",
+        "cells of DARTS on ImageNet: 250 epochs, label smoothing, a second head",
+        lr=0.5,
+        nesterov=False,
+        weight_decay=3e-5,
+        epochs=250,
+        batch=1024,
+        warmup=0.02,
+        smoothing=0.1,
+        clip=5.0,
+        auxiliary=0.4,
+        augmentation=Augmentation(flip=(1,), shift=0.125),
     ),
     Recipe(
         "teacup-ecg2017",
@@ -168,6 +205,10 @@ def recipe(name: str, **changes: Any) -> Recipe:
     SGD with cosine annealing). The table gives neither batch size, augmentation nor patience: it says "similar to
     NAS-Bench-201", so momentum is Nesterov's and batches are 256 for ECG2017, but 64 for the two small sets (256
     would be three steps an epoch); the light augmentation and the patience of 3 are ours.
+
+    The two for cells of DARTS are TEG-NAS's: cutout of 16, paths dropped with 0.3, a second head of weight 0.4 and a
+    rate of 0.025 on CIFAR-10, label smoothing and 0.5 on ImageNet. Epochs, batches, decay and the bound on gradients,
+    which it does not state, are DARTS' own and PC-DARTS' on ImageNet; shifts stand for ImageNet's crops.
 
     Example:
         >>> recipe("nb201").lr, recipe("nb201", epochs=12).epochs

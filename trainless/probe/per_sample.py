@@ -286,14 +286,11 @@ def in_groups(p: Probe, names: Iterable[str]) -> Iterator[list[str]]:
         yield group
 
 
-def each_alone(p: Probe, *, norms: bool = False) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights.
-
-    A norm's scale of ones and bias of zeros take part only where derivatives by ``norms`` are wanted.
-    """
+def each_alone(p: Probe) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+    """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights."""
     for index in range(len(p.x)):
         weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
-        with prepared(p, statistics=trace(p).statistics, samples=0 if norms else 1), torch.enable_grad():
+        with prepared(p, statistics=trace(p).statistics, samples=1), torch.enable_grad():
             outputs = run(p.net, weights, p.x[index : index + 1].contiguous())
         yield outputs, weights
 

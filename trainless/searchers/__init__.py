@@ -38,6 +38,7 @@ for _name, _where in {
     "nsga2": "pareto:Nsga2",
     "optuna": "optuna_sampler:OptunaSearcher",
     "g_rs": "assisted:g_rs",
+    "a_rea": "assisted:a_rea",
     "g_rea": "assisted:g_rea",
     "g_reinforce": "assisted:g_reinforce",
     "g_hb": "assisted:g_hb",

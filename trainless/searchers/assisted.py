@@ -196,6 +196,22 @@ def warm_evolution(
     return WarmUp(space, inner=inner, proxy=proxy, pool=pool, keep=keep, seed=seed, feasible=feasible)
 
 
+@forwards(Evolution, population=10)
+def a_rea(
+    space: Choices,
+    *,
+    proxy: ArchProxy,
+    pool: int = 20,
+    population: int = 10,
+    seed: int = 0,
+    feasible: Feasible | None = None,
+    **parameters: Any,
+) -> WarmUp:
+    """Ageing evolution whose first population is the better half of twice as many random archs (A-REA, Mellor 2021)."""
+    inner = Evolution(space, seed=seed, feasible=feasible, population=population, **parameters)
+    return WarmUp(space, inner=inner, proxy=proxy, pool=pool, keep=population, seed=seed, feasible=feasible)
+
+
 @forwards(Evolution, population=64, tournament=10, replacement=False)
 def move_evolution(
     space: Choices,

@@ -241,7 +241,10 @@ def _stems(frame: Frame, dims: int, inputs: int) -> list[nn.Module]:
 
 
 class CellsNetwork(Network):
-    """Stem, cells that each read the two before them, global average and a linear classifier; no auxiliary head."""
+    """Stem, cells that each read the two before them, global average and a linear classifier.
+
+    Training may drop every operation but an identity, and hear a second head after two thirds of the cells.
+    """
 
     def __init__(self, frame: Frame, task: Task) -> None:
         super().__init__()
@@ -257,6 +260,14 @@ class CellsNetwork(Network):
             *(f"stems.{index}" for index in range(len(self.stems))),
             *(f"cells.{index}" for index in range(len(steps))),
         )
+        slots = [(name, slot) for name, slot in self.named_modules() if isinstance(slot, _Slot)]
+        self.path_names = tuple(
+            f"{name}.{pair}"
+            for name, slot in slots
+            for pair, apply in slot.items()
+            if not isinstance(apply, nn.Identity)
+        )
+        self.auxiliary_at = f"cells.{2 * len(steps) // 3}"
 
     def forward(self, x: Tensor) -> Tensor:
         older = newer = self.stems[0](x)

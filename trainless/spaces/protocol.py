@@ -124,10 +124,13 @@ class CellSupernet(CellSpace, Supernet, Protocol):
 class Network(nn.Module):
     """A network of a space: it names the modules between which information flows block by block.
 
-    AZ-NAS and MeCo look at the outputs of ``block_names``, which are in forward order.
+    AZ-NAS and MeCo look at the outputs of ``block_names``, which are in forward order. Training may leave out what
+    ``path_names`` name, whose outputs are added up, and hear a second head at ``auxiliary_at``.
     """
 
     block_names: tuple[str, ...] = ()
+    path_names: tuple[str, ...] = ()
+    auxiliary_at: str = ""
 
 
 def key(space: Space) -> str:

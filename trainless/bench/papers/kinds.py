@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trainless.bench.papers.clinical import Clinical, ClinicalMetric, ClinicalRank, SettingSource
+from trainless.bench.papers.clinical import (
+    Clinical,
+    ClinicalMetric,
+    ClinicalPair,
+    ClinicalRank,
+    ClinicalRidge,
+    ClinicalSpread,
+    SettingSource,
+)
+from trainless.bench.papers.kept import KeptCells, KeptSearch
 from trainless.bench.papers.pictures import Replaced, Selected, Toy
 from trainless.bench.papers.sources import (
     Absent,
@@ -33,9 +42,9 @@ def _product(parts: Sequence[str]) -> OurRanking:
     return OurRanking(RankProduct(tuple(known.get(part, part) for part in parts)))
 
 
-def _within(first: str, within: str, file: str, sweep: str) -> OurRanking:
+def _within(first: str, within: str, file: str, command: str) -> OurRanking:
     """A proxy within the ties of another, of a file of its own."""
-    return OurRanking(Lexicographic(first, within), file, f"--proxies {within} {sweep}")
+    return OurRanking(Lexicographic(first, within), file, command)
 
 
 KINDS: Mapping[str, Callable[..., FigureSource]] = {
@@ -53,7 +62,12 @@ KINDS: Mapping[str, Callable[..., FigureSource]] = {
         "clinical": Clinical,
         "clinical-rank": ClinicalRank,
         "clinical-metric": ClinicalMetric,
+        "clinical-pair": ClinicalPair,
+        "clinical-ridge": ClinicalRidge,
+        "clinical-spread": ClinicalSpread,
         "setting": SettingSource,
+        "kept": KeptSearch,
+        "kept-cells": KeptCells,
     },
     **{"toy": Toy, "selected": Selected, "replaced": Replaced},
 }

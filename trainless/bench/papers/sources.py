@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, truth
+from trainless.bench.score_library import Missing, ScoreColumn, ScoreLibrary, in_words, truth
 from trainless.bench.sheet import Interval, Share
 from trainless.bench.simulation import bench_search
 from trainless.bench.statistics import Evaluation, evaluate
@@ -90,7 +90,7 @@ def _judged(library: ScoreLibrary, where: Where, task: str, column: ScoreColumn)
     try:
         accuracy = truth(library.table(where.table), task, where.metric, where.fidelity)
     except InputError as error:
-        raise Missing(str(error)) from error
+        raise Missing(in_words(error)) from error
     chosen = library.population(where.table, where.population) & column.asked & np.isfinite(accuracy)
     if chosen.sum() < 2:
         raise Missing(f"fewer than two networks of {where.table} have both scores and {where.metric} of {task}")
@@ -145,13 +145,13 @@ class OnTable:
 class OurRanking:
     """Our stored scores combined by a ranking, given itself or by its name.
 
-    The scores are of a ``file`` of their own where their setting is not that of the others; ``sweep`` are the arguments
-    of ``trainless bench sweep`` that make such a file, said where there is none.
+    The scores are of a ``file`` of their own where their setting is not that of the others; the ``command`` that makes
+    such a file is said where there is none.
     """
 
     ranking: Ranking | str
     file: str = ""
-    sweep: str = ""
+    command: str = ""
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         ranking = rankings[self.ranking] if isinstance(self.ranking, str) else self.ranking
@@ -159,9 +159,9 @@ class OurRanking:
         try:
             column = library.ranked(where.table, ranking, within, self.file)
         except Missing as missing:
-            if not self.sweep:
+            if not self.command:
                 raise
-            raise Missing(f"{missing}: trainless bench sweep {self.sweep}", missing.brief) from missing
+            raise Missing(f"{missing}: {self.command}", missing.brief) from missing
         return judged(library, where, column)
 
 
@@ -196,7 +196,7 @@ class TableColumn:
         try:
             values = table.column(task, metric, self.fidelity if self.metric else where.fidelity)
         except InputError as error:
-            raise Missing(str(error)) from error
+            raise Missing(in_words(error)) from error
         return judged(library, where, ScoreColumn(values[None], np.isfinite(values)))
 
 
@@ -242,6 +242,16 @@ class Absent:
 
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         raise Missing(self.reason)
+
+
+def estimates_over(reached: Floats) -> dict[str, Interval]:
+    """The mean over runs and the deviation.
+
+    Example:
+        >>> estimates_over(np.array([1.0, 3.0]))["mean"].value
+        2.0
+    """
+    return _estimates(float(reached.mean()), float(reached.std()), len(reached))
 
 
 def _estimates(mean: float, std: float, runs: int) -> dict[str, Interval]:
@@ -306,7 +316,7 @@ class Guided:
     def answer(self, library: ScoreLibrary, where: Where) -> Answer:
         found = _guided(library, self, where.table, where.runs)
         worth = library.table(where.table).column(where.task, where.metric)[[row for row, _ in found]]
-        estimates = _estimates(float(worth.mean()), float(worth.std()), where.runs)
+        estimates = estimates_over(worth)
         lacking = {}
         try:
             seconds = library.price(where.table, self.proxies) / 1000
@@ -396,10 +406,10 @@ def structure(library: ScoreLibrary, name: str) -> Mapping[str, Floats]:
 
 def over_runs(runs: Sequence[Mapping[str, Interval]]) -> dict[str, Interval]:
     """Means over repeated runs; the interval is where the middle 95 % of runs lie."""
-    return {name: _middle(np.array([run[name].value for run in runs])) for name in runs[0]}
+    return {name: middle(np.array([run[name].value for run in runs])) for name in runs[0]}
 
 
-def _middle(values: Floats) -> Interval:
+def middle(values: Floats) -> Interval:
     """The mean of repeats, and where the middle 95 % of them lie."""
     low, high = np.nanquantile(values, [0.025, 0.975]).tolist()
     return Interval(float(np.nanmean(values)), low, high, seed_std=float(np.nanstd(values)))
@@ -422,7 +432,7 @@ class RidgeWeight:
         estimates = {f"held_out_{task}": estimate for task, estimate in zip(self.tasks, held_out, strict=True)}
         if self.proxy:
             place = self.proxies.index(self.proxy)
-            estimates["weight"] = replace(_middle(spread[:, place]), value=weights[place])
+            estimates["weight"] = replace(middle(spread[:, place]), value=weights[place])
         return Answer.whole(estimates, self.networks, len(spread))
 
 
@@ -443,7 +453,7 @@ def fitted(
     table = library.table(where.table)
     fit = fit_ridge([(Scores(records), table.column(task, "test")[rows]) for task in tasks], proxies, draws=2000)
     smallest = np.abs(fit.coefficients.mean(axis=0)).min()
-    held_out = [_middle(fit.held_out[:, place]) for place in range(len(tasks))]
+    held_out = [middle(fit.held_out[:, place]) for place in range(len(tasks))]
     return list(fit.weights.values()), fit.coefficients / smallest, held_out
 
 

@@ -14,10 +14,10 @@ from trainless.bench.papers.sources import Absent
 from trainless.bench.sheet import Sheet, Value
 from trainless.core.opening import is_there
 
-NOT_JUDGED = ("std", "seconds")  # deviations of other draws, and times of other machines
+NOT_JUDGED = ("std", "seconds")  # how statistics end that are deviations of other draws, or times of other machines
 TOLERANCES = {"mean": 0.5, "best_of": 0.5, "top64": 5.0}  # accuracies in points, networks; everything else:
 TOLERANCE = 0.03
-ILLUSTRATION, LATER, NEEDS = "illustration", "not yet", "needs data"
+ILLUSTRATION, NOT, NEEDS = "illustration", "not reproduced", "needs data"
 _LABEL, _TASK, _STATISTIC, _PUBLISHED, _OURS, _LOW, _HIGH, _NOTE = map(
     COLUMNS.index, ("row", "task", "statistic", "published", "ours", "low", "high", "note")
 )
@@ -32,7 +32,7 @@ class Item:
         label: Such as ``table 5.3``.
         definitions: The names of those that run it.
         about: What it shows.
-        kind: ``illustration``, ``not yet`` or ``needs data`` where nothing runs it.
+        kind: ``illustration``, ``not reproduced`` or ``needs data`` where nothing runs it.
         why: What a reader has to know of its state.
     """
 
@@ -73,14 +73,14 @@ class Agreement:
         Example:
             >>> Agreement(5, 5).word, Agreement(5, 6).word, Agreement(1, 6).word
             ('reproduced', 'partly', 'not reproduced')
-            >>> Agreement(absent=4).word, Agreement(unprinted=9).word
+            >>> Agreement(absent=4, unprinted=2).word, Agreement(unprinted=9).word
             ('needs data', 'no figures printed')
         """
         if not self.judged:
-            return "no figures printed" if self.unprinted else NEEDS
+            return NEEDS if self.absent else "no figures printed"
         if self.agreed == self.judged and not self.absent:
             return "reproduced"
-        return "partly" if 2 * self.agreed >= self.judged else "not reproduced"
+        return "partly" if 2 * self.agreed >= self.judged else NOT
 
     @property
     def figures(self) -> str:
@@ -110,7 +110,7 @@ def items() -> Iterator[Item]:
         content = tomllib.loads((files("trainless.bench.papers") / f"{paper}.toml").read_text("utf-8"))
         for line in content["items"].strip().splitlines():
             label, named, about, said = (part.strip() for part in line.split("|"))
-            kind = next((word for word in (ILLUSTRATION, LATER, NEEDS) if said.startswith(word)), "")
+            kind = next((word for word in (ILLUSTRATION, NOT, NEEDS) if said.startswith(word)), "")
             why = said.removeprefix(kind).removeprefix(":").strip()
             runs = tuple(f"{content['paper']}:{name}" for name in named.split())
             yield Item(content["paper"], label, runs, about, kind, why)
@@ -140,7 +140,7 @@ def tally(definition: Definition, sheet: Sheet) -> Agreement:
             found += Agreement(absent=1, lacking=(str(row[_NOTE]).removeprefix("no data here: "),))
         elif math.isnan(published):
             found += Agreement(unprinted=1)
-        elif statistic not in NOT_JUDGED:
+        elif not statistic.endswith(NOT_JUDGED):
             figures = published, _number(row[_OURS]), _number(row[_LOW]), _number(row[_HIGH])
             found += Agreement(agreed=agrees(statistic, *figures), judged=1)
     return found

@@ -24,6 +24,14 @@ from trainless.core.types import Floats
 _ROWS = 1000
 
 
+class MissingFile(InputError):
+    """A file of the data directory is not there; ``bring`` says what to do and names no folder of this machine."""
+
+    def __init__(self, message: str, bring: str) -> None:
+        super().__init__(message)
+        self.bring = bring
+
+
 @dataclass(frozen=True)
 class DataFile:
     """One file of the data directory, what to tell somebody who does not have it, and its columns of text."""
@@ -38,9 +46,11 @@ class DataFile:
         folder = data_directory()
         file = folder / self.path
         if not file.is_file():
-            raise InputError(
-                f"{self.path} is not in the data directory {folder}: it is {self.about}, from {self.origin};"
-                f" put it at {file}, or set TRAINLESS_DATA to the directory that has it"
+            about = f"it is {self.about}, from {self.origin}"
+            raise MissingFile(
+                f"{self.path} is not in the data directory {folder}: {about};"
+                f" put it at {file}, or set TRAINLESS_DATA to the directory that has it",
+                f"{self.path} is for the reader to bring into the data directory (TRAINLESS_DATA): {about}",
             )
         verify(file, folder)
         return file
