@@ -18,6 +18,7 @@ from trainless.bench.score_library import ScoreColumn, ScoreLibrary
 from trainless.bench.sheet import Share
 from trainless.core.errors import InputError
 from trainless.rankings import RankSum
+from trainless.runs.score_file import read_scores
 
 
 def test_correlations_coverage_and_costs_are_those_of_the_scores(tmp_path: Path) -> None:
@@ -52,6 +53,24 @@ def test_a_ranking_costs_what_its_proxies_cost() -> None:
     found = prices(known, [standing])
     assert found["te-nas"] == 1.25
     assert math.isnan(found["teg-nas"])  # the price of one of its proxies is not known
+
+
+def test_an_order_with_two_names_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = RankSum(("zico", "snip"))
+    for name in ("toy", "toy-of-two"):
+        monkeypatch.setitem(rankings.registry._entries, name, order)
+    names = [entry.name for entry in leaderboard(tmp_path).standings[0].entries]
+    assert "toy" in names
+    assert "toy-of-two" not in names
+
+
+def test_a_library_can_be_had_with_some_of_its_files(tmp_path: Path) -> None:
+    whole = library(tmp_path)
+    (tmp_path / "toy.npz").rename(tmp_path / "toy_thin.npz")
+    few = read_scores(tmp_path / "toy_thin.npz")
+    dataclasses.replace(few, values=few.values + 1).write(tmp_path / "toy.npz")
+    first, thin = whole.ours("toy", "zico").values[0], whole.only({"toy": ["toy_thin"]}).ours("toy", "zico").values[0]
+    np.testing.assert_allclose(first - thin, 1)
 
 
 def test_a_contest_that_is_not_here_is_said(tmp_path: Path) -> None:

@@ -65,7 +65,14 @@ CONTESTS = (
     Contest("nb201", "ImageNet16-120", "test", "no-dead-edges"),
     Contest("nb101", "cifar10", "valid", "all"),
     Contest("darts", "cifar10", "valid", "all"),
+    Contest("nb-macro", "cifar10", "test", "all"),
+    *(
+        Contest("transnas-micro", task, "valid", "all")
+        for task in ("autoencoder", "room_layout", "class_object", "class_scene", "jigsaw", "normal", "segmentsemantic")
+    ),
 )
+SOURCES = {"nb101": ("nb101_thin", "nb101_paths")}
+"""The files that a table's entries are from, where its others hold few networks or another width."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +161,7 @@ def measured(
     contests: Sequence[Contest] = CONTESTS,
 ) -> Leaderboard:
     """Measure every stored proxy and ranking; a contest whose table or scores are not here is left out, and said."""
-    standings, lines = [], [*meanings(), COST]
+    standings, lines, library = [], [*meanings(), COST], library.only(SOURCES)
     for contest in contests:
         say(contest.title)
         try:
@@ -191,7 +198,10 @@ def _with_rankings(library: ScoreLibrary, table: str, population: str) -> tuple[
     """All stored proxies that cover the population, the published rankings of them, and what is left out."""
     columns = stored_columns(library, table)
     within = library.population(table, population)
+    names: dict[int, str] = {}
     for name in rankings.names():
+        if names.setdefault(id(rankings[name]), name) != name:  # another name of the same
+            continue
         try:
             columns[f"*{name}*"] = library.ranked(table, rankings[name], within)
         except Missing:

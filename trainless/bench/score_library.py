@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,13 @@ class ScoreLibrary:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or results_directory()
+        self._only: Mapping[str, Sequence[str]] = {}
+
+    def only(self, files: Mapping[str, Sequence[str]]) -> Self:
+        """The same library with these files alone, in this order, for the tables that are named."""
+        found = copy.copy(self)
+        found._only = files
+        return found
 
     @functools.cache  # noqa: B019 - lives as long as the library is looked at
     def table(self, name: str) -> Table:
@@ -96,9 +104,13 @@ class ScoreLibrary:
 
         ``TABLE.npz`` counts before ``TABLE_*.npz``, which may have other proxies or settings and count by their size.
         """
-        main, others = self.folder / f"{table}.npz", sorted(self.folder.glob(f"{table}_*.npz"))
-        more = sorted((read_scores(without_links(path)) for path in others), key=lambda file: -len(file.archs))
-        files = [*([read_scores(without_links(main))] if main.is_file() else []), *more]
+        if table in self._only:
+            paths = [self.folder / f"{name}.npz" for name in self._only[table]]
+            files = [read_scores(without_links(path)) for path in paths if path.is_file()]
+        else:
+            main, others = self.folder / f"{table}.npz", sorted(self.folder.glob(f"{table}_*.npz"))
+            more = sorted((read_scores(without_links(path)) for path in others), key=lambda file: -len(file.archs))
+            files = [*([read_scores(without_links(main))] if main.is_file() else []), *more]
         if not files:
             raise Missing(
                 f"no scores of {table} are stored here: {table}.npz is not in {self.folder.name}/",
