@@ -163,7 +163,7 @@ class Scales(TorchFunctionMode):
         return tree_map_only(Tensor, lambda each: self._ordinary(each, scale), result)
 
     def _ordinary(self, tensor: Tensor, scale: int) -> Tensor:
-        if not tensor.is_floating_point() or (tensor.is_leaf and tensor.requires_grad):
+        if not tensor.is_floating_point() or tensor.is_meta or (tensor.is_leaf and tensor.requires_grad):
             return tensor
         largest = float(tensor.detach().abs().amax()) if tensor.numel() else 0.0
         by = math.frexp(largest)[1] if 0 < largest < math.inf else 0

@@ -103,6 +103,9 @@ class _Ways(TorchFunctionMode):
             return args[0] if args else kwargs["input"]
         if func in _GATES:
             return torch.ones_like(args[0] if args else kwargs["input"])
+        if func is F.glu:
+            x, axis = args[0] if args else kwargs["input"], args[1] if len(args) > 1 else kwargs.get("dim", -1)
+            return x.chunk(2, axis)[0]
         if func is F.embedding:
             return torch.ones_like(func(*args, **kwargs))
         result = func(*args, **kwargs)
