@@ -69,8 +69,11 @@ SOURCES = (
     ),
     Source("NAS-Bench-101", "nb101", ("nb101_thin", "nb101_paths"), (("cifar10", "valid"),), {"channels": 32}),
     Source("DARTS", "darts", ("darts", "darts_paths"), (("cifar10", "valid"),), {"channels": 16, "cells": 8}),
-    Source("NAS-Bench-Macro", "nb-macro", ("nb-macro",), (("cifar10", "test"),)),
-    Source("TransNAS micro", "transnas-micro", ("transnas-micro",), tuple((task, "valid") for task in _INDOOR)),
+    Source("NAS-Bench-Macro", "nb-macro", ("nb-macro", "nb-macro_more"), (("cifar10", "test"),)),
+    Source(
+        *("TransNAS micro", "transnas-micro", ("transnas-micro", "transnas-micro_more")),
+        tuple((task, "valid") for task in _INDOOR),
+    ),
 )
 
 
@@ -98,7 +101,7 @@ class Networks:
 
 
 def networks(library: ScoreLibrary, source: Source) -> tuple[Networks, npt.NDArray[np.intp]]:
-    """The rows of a space's table with every score that our ranking needs asked for, and which rows these are."""
+    """The rows of a space's table with every score asked for that our rankings need, and which rows these are."""
     table = library.table(source.table)
     found: dict[str, Any] = {}
     for name in source.files:
@@ -107,7 +110,8 @@ def networks(library: ScoreLibrary, source: Source) -> tuple[Networks, npt.NDArr
         for proxy in stored.proxies:
             if proxy not in found and stored.seeds_of(proxy):
                 found[proxy] = column_of(stored, proxy, rows)
-    asked = np.logical_and.reduce([found[name].asked for name in rankings[OURS].proxies])
+    wanted = {*rankings[OURS].proxies, *rankings[BEFORE].proxies} & set(found)
+    asked = np.logical_and.reduce([found[name].asked for name in wanted - set(COUNTS)])
     kept = np.flatnonzero(asked)
     rules = space(table.space, **source.parameters)
     count = counter(rules, Task.noise((3, 32, 32), 10))
@@ -150,33 +154,34 @@ def compared() -> dict[str, Any]:
 @cache
 def family() -> tuple[Consensus, ...]:
     """The formulas that were chosen among: a core that counts by paths, and aspects that may agree with it."""
-    cores = (
-        *(("expressivity",), ("expressivity", "layers"), ("expressivity", "flops"), ("expressivity", "params")),
-        *(("expressivity", "meco"), ("expressivity", "meco", "layers"), ("expressivity", "meco", "flops")),
-        ("expressivity", "layers", "naswot"),
-    )
-    voices: tuple[tuple[tuple[str, ...], ...], ...] = (
-        (("isolated_jacov",), ("isometry",)),
-        (("isolated_jacov",), ("layer_entropy",)),
-        (("isolated_jacov",), ("isometry",), ("layer_entropy",)),
-        (("isolated_jacov",), ("layer_entropy", "isometry")),
-        (("isolated_jacov",), ("isometry",), ("trainability",)),
-    )
+    features = ((), ("meco",), ("swap",), ("meco", "swap"), ("meco", "swap", "swap"))
+    more = ((), ("layers",), ("flops",), ("naswot",))
+    weights = [*itertools.product((2, 3, 4, 5, 6), (2, 3, 4), (1, 2, 3), features, [()], (0.0, 0.1, 0.2))]
+    weights += itertools.product((2, 4, 6), (2, 4), (2,), (features[0], features[-1]), more[1:], (0.0, 0.2))
     return tuple(
-        Consensus(("paths",) * times + core + sum(aspects, ()), aspects, agreement, ("paths", *core))
-        for core, aspects in itertools.product(cores, voices)
-        for times in (1, 2, 3)
-        for agreement in (0.0, 0.05, 0.1, 0.2)
+        Consensus(
+            ("paths",) * paths + ("expressivity",) * 2 + extra + _voices(responses, flow) + added,
+            agreement=agreement,
+            core=("paths", "expressivity", *extra),
+        )
+        for paths, responses, flow, added, extra, agreement in weights
     )
+
+
+def _voices(responses: int, flow: int) -> tuple[str, ...]:
+    return ("isolated_jacov",) * responses + ("layer_entropy", "isometry") * flow
 
 
 def described(ranking: Consensus) -> str:
     """A formula of the family in a line."""
-    core = " × ".join(
-        f"{name}{'²³'[ranking.parts.count(name) - 2] if ranking.parts.count(name) > 1 else ''}" for name in ranking.core
-    )
-    voices = [" × ".join(aspect) for aspect in ranking.together or ()]
-    return f"{core}; {', '.join(voices)} from {ranking.agreement:g}"
+    powers = "".join(chr(code) for code in (0x2070, 0xB9, 0xB2, 0xB3, *range(0x2074, 0x207A)))
+
+    def product(names: Sequence[str]) -> str:
+        times = {name: ranking.parts.count(name) for name in dict.fromkeys(names)}
+        return " × ".join(f"{name}{powers[count] if count > 1 else ''}" for name, count in times.items())
+
+    voices = [name for name in ranking.parts if name not in ranking.core]
+    return f"{product(ranking.core)}; {product(voices)} from {ranking.agreement:g}"
 
 
 def left_out(developed: Sequence[Networks]) -> dict[str, Any]:
@@ -230,27 +235,24 @@ def means(developed: Sequence[Networks], draws: int) -> dict[str, dict[str, floa
 def variants() -> dict[str, Consensus]:
     """Our formula with one thing changed."""
     ours = cast(Consensus, rankings[OURS])
-    voices = [name for name in dict.fromkeys(ours.parts) if name not in ours.core]
+    parts = tuple(name for name in ours.parts if name not in (*ours.mixed, ours.size))
+    others = [name for name in dict.fromkeys(parts) if name != "paths"]
 
-    def formula(
-        times: int, core: tuple[str, ...], others: Sequence[str], agreement: float = 0.2, **more: Any
-    ) -> Consensus:
-        return Consensus((*("paths",) * times, *core, *others), agreement=agreement, core=("paths", *core), **more)
+    def formula(parts: tuple[str, ...], agreement: float = ours.agreement, **more: Any) -> Consensus:
+        return Consensus(parts, agreement=agreement, core=tuple(name for name in ours.core if name in parts), **more)
 
-    changed = {
-        f"without {name}": formula(2, ("expressivity",), [one for one in voices if one != name]) for name in voices
-    }
-    changed["without expressivity"] = formula(2, (), voices)
-    changed["without paths"] = Consensus(("expressivity", *voices), core=("expressivity",))
-    changed |= {
-        f"paths {word}": formula(times, ("expressivity",), voices) for times, word in ((1, "once"), (3, "thrice"))
-    }
-    changed["with meco"] = formula(2, ("expressivity", "meco"), voices)
-    changed["with FLOPs"] = formula(2, ("expressivity", "flops"), voices)
-    changed["with NASWOT"] = formula(2, ("expressivity", "naswot"), voices)
-    changed["every voice by itself"] = formula(2, ("expressivity",), voices, together=())
-    changed["all heard"] = formula(2, ("expressivity",), voices, -1.0)
-    changed["none heard"] = formula(2, ("expressivity",), voices, 2.0)
+    changed = {f"without {name}": formula(tuple(one for one in parts if one != name)) for name in others}
+    changed["without meco and swap"] = formula(tuple(one for one in parts if one not in ("meco", "swap")))
+    changed["without paths"] = formula(tuple(one for one in parts if one != "paths"))
+    changed["everything counts once"] = formula(tuple(dict.fromkeys(parts)))
+    changed["paths half"] = formula(parts[parts.count("paths") // 2 :])
+    changed["paths by half more"] = formula(("paths",) * (parts.count("paths") // 2) + parts)
+    for name in ("flops", "naswot"):
+        core = (*ours.core, name)
+        changed[f"with {name}"] = Consensus((*parts, name, name), agreement=ours.agreement, core=core)
+    changed["every voice by itself"] = formula(parts, together=())
+    changed["all heard"] = formula(parts, -1.0)
+    changed["none heard"] = formula(parts, 2.0)
     return changed
 
 
@@ -263,7 +265,12 @@ def study(library: ScoreLibrary, draws: int) -> dict[str, Any]:
         found, rows = networks(library, source)
         chose = np.isin(rows, seen[source.table])
         developed.append(found.among(chose))
-        for title, mask in ((f"{source.title} (chose)", chose), (source.title, ~chose)):
+        parts = [(f"{source.title} ({DEVELOPED})", chose), (source.title, ~chose)]
+        if source.table == "nb201":
+            parts.append(
+                (f"{source.title}, no dead edges", ~chose & library.population("nb201", "no-dead-edges")[rows])
+            )
+        for title, mask in parts:
             if mask.sum() >= 100:
                 report["populations"][title] = _population(found.among(mask), draws)
         ours, whole = cast(Consensus, rankings[OURS]), found.among(chose)
@@ -319,7 +326,7 @@ def experience(report: Mapping[str, Any]) -> dict[str, Any]:
             title: {
                 "agreements": report["agreement"][title],
                 "spearman": round(
-                    float(np.mean([one[OURS]["spearman"] for one in ours[f"{title} (chose)"].values()])), 2
+                    float(np.mean([one[OURS]["spearman"] for one in ours[f"{title} ({DEVELOPED})"].values()])), 2
                 ),
             }
             for title in report["agreement"]

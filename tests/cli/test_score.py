@@ -297,10 +297,10 @@ def test_a_silenced_ingredient_is_named() -> None:
     assert found.silenced == ("isolated_jacov",)
     assert found.notes[0] == (
         "Silenced, because they do not agree with the core (paths, expressivity) on these candidates: isolated_jacov"
-        " (-1.00); layer_entropy × isometry agrees with it by 1.00."
+        " (-1.00); layer_entropy × isometry agrees with it by 1.00, meco × swap agrees with it by 1.00."
     )
     assert [place.candidate for place in found.places] == [f"net{place}" for place in range(19, -1, -1)]
-    assert found.heard == ("paths", "expressivity", "layer_entropy", "isometry")
+    assert found.heard == ("paths", "expressivity", "layer_entropy", "isometry", "meco", "swap")
     assert found.places[0].ranks == {proxy: 20 if proxy == "isolated_jacov" else 1 for proxy in found.higher_is_better}
     turned = [replace(each, value=-each.value) if each.proxy == "flops" else each for each in records]
     families = rank("trainless", Scores(turned))

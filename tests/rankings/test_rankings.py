@@ -399,7 +399,10 @@ def test_aspects_and_scales_are_the_proxies_own() -> None:
     assert isinstance(now, Consensus)
     for ours, expected in (
         (first, [{"meco", "expressivity", "swap"}, {"layer_entropy", "isometry"}]),
-        (now, [{"paths", "expressivity"}, {"layer_entropy", "isometry"}, {"params", "flops"}]),
+        (
+            now,
+            [{"paths", "expressivity"}, {"layer_entropy", "isometry"}, {"meco", "swap", "naswot"}, {"params", "flops"}],
+        ),
     ):
         aspects = dict(zip(map(str, ours.parts), ours._aspects, strict=True))
         every = dict.fromkeys(aspects.values())

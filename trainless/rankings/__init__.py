@@ -45,7 +45,13 @@ _TEACUP_PUBLISHED = {
 }
 _VKDNW = (vkdnw_single, "expressivity", "trainability", "flops", "jacov")
 _FIRST = ("flops", "synflow", "meco", "expressivity", "swap", "isolated_jacov", "layer_entropy", "isometry")
-_SECOND = ("paths", "paths", "expressivity", "isolated_jacov", "layer_entropy", "isometry")
+_SECOND = (
+    *("paths",) * 4,
+    *("expressivity",) * 2,
+    *("isolated_jacov",) * 4,
+    *("layer_entropy", "isometry") * 2,
+    *("meco", "swap", "swap"),
+)
 _MIXED = ("params", "naswot")
 
 registry: Registry[Ranking] = Registry("ranking", "rankings")

@@ -248,7 +248,7 @@ class Consensus(RankProduct):
         terms = np.log(ranks / ranks.shape[1])
         lacking = self.optional[:, None] & np.isnan(np.array(columns))
         if lacking.any():
-            terms = np.where(lacking, terms[~self.optional].mean(axis=0), terms)
+            terms = np.where(lacking, terms[[part in self.core for part in self.parts]].mean(axis=0), terms)
         total: Floats = terms[self._voices(ranks)].mean(axis=0) * len(columns)
         return total
 
