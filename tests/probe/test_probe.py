@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
+import weakref
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -25,6 +28,7 @@ from trainless.probe.points import (
     Noise,
     Ones,
     Own,
+    RealData,
     Uniform,
 )
 from trainless.probe.quantities import loss_gradients, output_gradient, weight_names
@@ -57,6 +61,21 @@ def test_quantities_are_computed_once_per_point() -> None:
     assert calls == [2, 3]
     assert counted(BY_NAME["2d"].probe(4), 2) == 8
     assert calls == [2, 3, 2]
+
+
+@pytest.mark.parametrize("name", sorted(registry.names()))
+def test_what_a_proxy_recorded_goes_with_the_probe(name: str) -> None:
+    p = BY_NAME["2d-batch-norm"].probe()
+    with suppress(Unscorable):
+        registry[name](p.at(Own(), RealData()))
+    gone = weakref.ref(p)
+    gc.collect()
+    gc.disable()  # a network's features are large: they are not kept until Python looks for what refers to itself
+    try:
+        del p
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_parts_of_a_batch() -> None:

@@ -18,7 +18,7 @@ from trainless.core.processes import exit_refused, process_kept
 from trainless.core.seeds import one_thread
 from trainless.core.text import one_line
 from trainless.execution import registry
-from trainless.execution.limits import explained
+from trainless.execution.limits import cool_down, explained
 
 if TYPE_CHECKING:
     from trainless.execution.pool import Pool
@@ -138,6 +138,8 @@ def guarded(work: Work[P, R], payload: P) -> R:
         raise
     except BaseException as error:
         return work.failed(explained(one_line(error)))
+    finally:
+        cool_down()
 
 
 def perform(work: Work[P, R], payload: P) -> R:

@@ -11,12 +11,15 @@ import ctypes
 import os
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from trainless.core.errors import InputError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST = 2**31 - 1
+MUCH = 2**31  # bytes that a process may grow by between two jobs
+_left = 0  # bytes in use when something was given back last
 
 
 def keep_warm() -> bool:
@@ -32,6 +35,22 @@ def keep_warm() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(set_option(_MMAP_THRESHOLD, _LARGEST)) and bool(set_option(_TRIM_THRESHOLD, _LARGEST))
+
+
+def cool_down(room: int = MUCH) -> bool:
+    """Give the system what is free here where that may be more than so many bytes; whether it was done.
+
+    Networks of many sizes, one after the other, leave holes that the next ones do not fit into: without this a process
+    that keeps itself warm grows until nothing is left on the machine.
+    """
+    global _left
+    held = in_use(os.getpid())
+    if held <= _left + room:
+        return False
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    _left = min(held, in_use(os.getpid()))
+    return True
 
 
 REFUSED = ("MemoryError", "can't allocate memory", "not enough memory", "Cannot allocate memory", "bad_alloc")

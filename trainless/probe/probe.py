@@ -93,6 +93,8 @@ class Probe:
     ) -> Probe:
         """The same network at another point, remembered, so that others who ask for it share its work."""
         _require_makers(weights=weights, x=x)
+        if self._is_at(weights, x, norm, kept_norms):
+            return self  # not remembered: what refers to itself stays in memory until Python looks for such things
         key = ("at", weights, x, norm, kept_norms)
         return cast(Probe, self.memo(key, lambda: self.once(weights, x, norm, kept_norms)))
 
@@ -105,10 +107,10 @@ class Probe:
     ) -> Probe:
         """The same network at another point for one use: what is computed there goes when the caller lets go of it."""
         _require_makers(weights=weights, x=x)
+        if self._is_at(weights, x, norm, kept_norms):
+            return self
         weights = None if weights == Own() else weights
         x = None if x == RealData() else x
-        if weights is None and x is None and norm in (None, self.norm) and kept_norms in (None, self.kept_norms):
-            return self
         new = self.weights if weights is None else weights(self.weights, self.generator)
         inputs = self.x if x is None else x(self.x, self.generator)
         dtype = inputs.dtype if inputs.is_floating_point() and inputs.dtype != self.x.dtype else None
@@ -123,6 +125,12 @@ class Probe:
             kept_norms=self.kept_norms if kept_norms is None else kept_norms,
             _memo={},
         )
+
+    def _is_at(
+        self, weights: Weights | None, x: Inputs | None, norm: Norm | None, kept_norms: tuple[str, ...] | None
+    ) -> bool:
+        own = weights in (None, Own()) and x in (None, RealData())
+        return own and norm in (None, self.norm) and kept_norms in (None, self.kept_norms)
 
     def split(self, parts: int) -> Iterator[Probe]:
         """The same network on consecutive parts of the batch, one after the other, each for one use."""
