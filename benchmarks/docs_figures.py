@@ -35,6 +35,7 @@ from benchmarks import (
     render_readme,
     render_results,
     render_search,
+    speed,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +49,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/ranking.md": ranking_study.rendered,
     "docs/recipes.md": recipes_page.rendered,
     "docs/search.md": render_search.rendered,
+    "docs/speed.md": speed.rendered,
 }
 KINDS = {
     "setting": "somebody chose it, and nothing measured it",
@@ -59,7 +61,7 @@ KINDS = {
 RECORDS = ("docs/log.md", "docs/decisions/")
 """Pages of dated records, which are superseded and never edited."""
 TEMPLATES = (
-    *("benchmarks/ranking_page.md", "benchmarks/durability_page.md"),
+    *("benchmarks/ranking_page.md", "benchmarks/durability_page.md", "benchmarks/speed_page.md"),
     *("results/clinical/introduction.md", "results/notes.md"),
 )
 MODULES = (

@@ -172,6 +172,7 @@ OURS = (
     "layer_entropy",
     "loss_ntk",
     "loss_synflow",
+    "paths",
     "sample_zico",
 )
 """Measures of our own, and TEACUP's variants of two that are in the suite under the names of their first papers."""

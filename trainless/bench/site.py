@@ -65,7 +65,8 @@ def _table(found: Leaderboard) -> Markup:
         _sorting("cost of a score, FBE", "ascending"),
     ]
     rows = (_row(found, name, entries) for name in names)
-    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), id="board")
+    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), id="board")
+    return tag("div", table, class_="wide", role="region", tabindex="0", aria_label="Leaderboard")
 
 
 def _title(standing: Standing) -> str:
