@@ -66,6 +66,14 @@ def test_grey_and_coloured_images_together_are_coloured(tmp_path: Path) -> None:
     assert task(tmp_path).input_shape == (3, 9, 9)
 
 
+def test_depths_are_not_mixed(tmp_path: Path) -> None:
+    """As 8 bits a pixel of 16 would be white."""
+    folder(tmp_path, (9, 9, 3))
+    save(tmp_path / "dog" / "x-ray.png", (9, 9), np.uint16)
+    with pytest.raises(InputError, match=r"depths \(x-ray.png more than 8 bits per pixel, 0.png 8\).*save all"):
+        task(tmp_path)
+
+
 def test_broken_images_and_single_classes(tmp_path: Path) -> None:
     folder(tmp_path, (9, 9))
     (tmp_path / "dog" / "bad.png").write_bytes(b"not a picture")
@@ -78,6 +86,13 @@ def test_broken_images_and_single_classes(tmp_path: Path) -> None:
     save(tmp_path / "one" / "only" / "a.png", (8, 8))
     with pytest.raises(InputError, match="images of 1 classes; expected at least two"):
         task(tmp_path / "one")
+
+
+def test_a_class_whose_images_lie_deeper_is_not_left_out(tmp_path: Path) -> None:
+    folder(tmp_path, (9, 9))
+    save(tmp_path / "emu" / "patient 7" / "a.png", (9, 9))
+    with pytest.raises(InputError, match=r"emu/patient 7/a.png lies deeper .* class: move images up .* patient"):
+        task(tmp_path)
 
 
 def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:

@@ -130,9 +130,19 @@ def _by_class(folder: Path, root: Path, is_case: IsCase, what: str) -> list[tupl
             if not path.resolve().is_relative_to(root.resolve()):
                 raise InputError(f"{path.relative_to(root)} points outside {root.name}: copy it into the folder")
             found.append((path, path.parent.name))
+        elif path.is_dir() and not path.name.startswith(".") and (deeper := _deeper(path, is_case)):
+            raise InputError(
+                f"{deeper.relative_to(root)} lies deeper than in the sub-folder of its class: move {what} up to there,"
+                " other files out of the folder, or add a table with the columns file, label and patient"
+            )
     if not found:
         raise InputError(f"{folder.name} has no {what} in sub-folders; expected one sub-folder of {what} per class")
     return found
+
+
+def _deeper(folder: Path, is_case: IsCase) -> Path | None:
+    """The first case in a folder, at any depth down to three levels more."""
+    return next((path for path in entries(folder) if is_case(path)), None)
 
 
 def cases_of_table(path: Path, root: Path, reading: Reading, is_case: IsCase, what: str) -> Cases:

@@ -90,12 +90,19 @@ def _size(image: Image.Image) -> tuple[int, int]:
 
 def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
     """The mode that holds all images and their one size (height, width)."""
-    modes: set[str] = set()
+    modes: dict[str, Path] = {}
     sizes: dict[tuple[int, int], Path] = {}
     for path in watched(paths, "looking at images"):
         with _open(path) as image:
-            modes.add(image.mode)
+            modes.setdefault(image.mode, path)
             sizes.setdefault(_size(image), path)
+    deep = next((path for mode, path in modes.items() if mode in DEEP), None)
+    flat = next((path for mode, path in modes.items() if mode not in DEEP), None)
+    if deep is not None and flat is not None:
+        raise InputError(
+            f"images in {folder.name} have different depths ({deep.name} more than 8 bits per pixel, {flat.name} 8):"
+            " nobody knows which values mean the same: save all with one depth"
+        )
     if len(sizes) > 1 and not size:
         (first, one), (second, other) = list(sizes.items())[:2]
         raise InputError(
@@ -104,8 +111,7 @@ def _common(paths: Sequence[Path], folder: Path, size: tuple[int, ...]) -> tuple
         )
     if size:
         require_detail(size, (max(height for height, _ in sizes), max(width for _, width in sizes)))
-    deep = modes <= set(DEEP)
-    return "F" if deep else "L" if modes <= {"1", "L"} else "RGB", size or next(iter(sizes))
+    return "F" if deep is not None else "L" if set(modes) <= {"1", "L"} else "RGB", size or next(iter(sizes))
 
 
 def require_like(path: Path, mode: str, size: tuple[int, ...] = ()) -> None:
