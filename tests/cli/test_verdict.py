@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+import typer
 from torch import Tensor, nn
 
 from tests.cli.test_design import SMALL
@@ -61,13 +62,25 @@ def plant(monkeypatch: pytest.MonkeyPatch, net: nn.Module | None = None) -> None
     monkeypatch.setattr(ensemble, "load_member", planted)
 
 
+def coloured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The styles of what is printed from now on in a colour or bold."""
+    styles: list[dict[str, Any]] = []
+
+    def secho(text: str, err: bool = False, **style: Any) -> None:
+        if style:
+            styles.append(style)
+        typer.echo(text, err=err)
+
+    monkeypatch.setattr("typer.secho", secho)
+    return styles
+
+
 @pytest.mark.slow
 def test_one_class_for_everything_is_the_first_thing_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant(monkeypatch)
-    styles: list[Any] = []
-    monkeypatch.setattr("typer.secho", lambda text, **style: styles.append(style) or print(text))  # noqa: T201
+    styles = coloured(monkeypatch)
     assert run(("design", str(data(tmp_path)), "--out", str(tmp_path / "run"), *SMALL)) == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     n = summary["test"]["samples"]
@@ -106,8 +119,7 @@ def test_worse_than_trees_is_the_first_thing_said(
 ) -> None:
     """Surely better than chance, and surely worse than what takes a second."""
     plant(monkeypatch, TwentyPixels())
-    styles: list[Any] = []
-    monkeypatch.setattr("typer.secho", lambda text, **style: styles.append(style) or print(text))  # noqa: T201
+    styles = coloured(monkeypatch)
     assert run(("design", str(data(tmp_path, n=1500)), "--out", str(tmp_path / "run"), *SMALL)) == 0
     test = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["test"]
     assert test["ensemble"]["auc"]["low"] > 0.5

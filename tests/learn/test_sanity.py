@@ -54,6 +54,28 @@ def test_one_class_for_everything_is_always_caught(said: int, seed: int) -> None
     assert found.problems[0] == f"It answers “{'NAO~'[said]}” for every one of 300 recordings"
 
 
+def test_a_class_too_rare_to_be_the_most_probable_one_is_an_alarm_of_its_own() -> None:
+    """It is told apart well, and yet as often right as always saying the other class: the words say where to look."""
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], [380, 20])
+    sick = np.where(y == 1, random.uniform(0.1, 0.4, 400), random.uniform(0, 0.15, 400))
+    p = np.stack([1 - sick, sick], 1)
+    assert set(p.argmax(1)) == {0}
+    alike, target, wrong = (sick > 0.05).astype(int), Target("binary", 2), np.stack([0.6 + sick, 0.4 - sick], 1)
+    figures = [{"ensemble": evaluate(target, y, said, draws=200, prior=(0.95, 0.05))} for said in (p, wrong)]
+    found = check_classes(strict(figures[0]), y, p.argmax(1), ["well", "sick"], alike=alike)
+    assert (found.verdict, found.problems) == (
+        "One class for everything",
+        ("The most probable class is “well” for every one of 400 cases",),
+    )
+    assert "balanced_label" in found.advice
+    assert "--sensitivity" in found.advice
+    chance = check_classes(strict(figures[1]), y, p.argmax(1), ["well", "sick"], alike=1 - alike)
+    assert chance.verdict == "Not good enough"
+    assert "is worse than chance (0.5)" in chance.problems[1]
+    assert check_classes(judged(y, p), y, p.argmax(1), "NA", alike=y * 0).problems[0].startswith("It answers “N”")
+
+
 def test_shuffled_labels_are_chance() -> None:
     """Of 40 shuffles about one in forty may look better by chance: each metric's interval misses by 2.5 % there."""
     caught = 0

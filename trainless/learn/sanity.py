@@ -16,6 +16,10 @@ from trainless.learn.metrics import LOWER_IS_BETTER, bootstrap, evaluate, metric
 MORE = "more data or, where all its time was used, more time (--time) or a faster machine (--device cuda)"
 USELESS = ("Not good enough", f"Do not use it. Check the labels, and give it {MORE}")
 SIMPLER = ("No better than something simpler", f"What is simpler is the better choice here; give it {MORE}")
+RARE = (
+    "One class for everything",
+    f"Go by balanced_label, by the probabilities or by a threshold (--sensitivity) instead, or give it {MORE}",
+)
 COMPARED = ("auc", "balanced_accuracy", "accuracy", "mae")  # the first of these that both have is compared
 WORDS = {"auc": "AUC", "f1_macro": "macro F1", "mae": "mean error", "rmse": "root mean squared error", "r2": "R²"}
 SAME = 5e-4  # figures that look the same to three digits
@@ -51,7 +55,9 @@ def metric_in_words(name: str) -> str:
     return WORDS.get(name, name.replace("_", " "))
 
 
-def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], unit: str = "cases") -> SanityCheck:
+def check_classes(
+    test: Test, y: Labels, label: Labels, names: Sequence[str], unit: str = "cases", alike: Labels | None = None
+) -> SanityCheck:
     """Hold answers against one class for everything, the most frequent class, chance and the yardsticks.
 
     A yardstick that is a ``peer`` took as long to train: to be level with it is no alarm, and neither is to be worse
@@ -61,20 +67,24 @@ def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], un
         test: Figures of the test part: ``ensemble`` has metrics as ``{value, low, high}``, ``yardsticks`` is a list of
             ``{name, metrics…}`` where there are some.
         y: The true classes.
-        label: The answers.
+        label: The answers: the most probable class of each case.
         names: The classes' names.
         unit: What is answered about.
+        alike: The answers that weigh classes alike. Where a class is so rare that it is never the most probable one,
+            these may still tell it, which is an alarm of its own.
 
     Example:
         >>> figures = {"ensemble": {"auc": {"value": 0.6, "low": 0.4, "high": 0.8}}}
         >>> check_classes(figures, np.array([0, 1, 1]), np.array([1, 1, 1]), ["a", "b"]).problems[0]
         'It answers “b” for every one of 3 cases'
     """
-    problems, passed, n = [], [], len(y)
+    problems, passed, rare, n = list[str](), list[str](), list[str](), len(y)
     counts = np.bincount(y, minlength=len(names))
     there, usual = int((counts > 0).sum()), int(counts.argmax())
     if there < 2:
         problems.append(f"All {n:,} test {unit} are “{names[usual]}”: whether it tells classes apart cannot be known")
+    elif len(np.unique(label)) == 1 and alike is not None and len(np.unique(alike)) > 1:
+        rare.append(f"The most probable class is “{names[int(label[0])]}” for every one of {n:,} {unit}")
     elif len(np.unique(label)) == 1:
         problems.append(f"It answers “{names[int(label[0])]}” for every one of {n:,} {unit}")
     else:
@@ -91,13 +101,13 @@ def check_classes(test: Test, y: Labels, label: Labels, names: Sequence[str], un
             if (own := found.get(name)) is None or own["value"] is None:
                 continue
             if own["low"] is None or own["low"] <= least:
-                problems.append(
-                    f"Its {metric_in_words(name)} of {_interval(own)} cannot be told from chance ({least:.3g})"
-                )
+                below = own["high"] is not None and own["high"] < least
+                words = "is worse than chance" if below else "cannot be told from chance"
+                problems.append(f"Its {metric_in_words(name)} of {_interval(own)} {words} ({least:.3g})")
             else:
                 beaten.append(name)
         passed = ["chance", *passed] if beaten and not problems else passed
-    return _beside(test, problems, passed)
+    return _beside(test, problems, passed, rare)
 
 
 def check_values(test: Test) -> SanityCheck:
@@ -112,8 +122,9 @@ def check_values(test: Test) -> SanityCheck:
     return _beside(test, problems, passed)
 
 
-def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
+def _beside(test: Test, problems: list[str], passed: list[str], rare: Sequence[str] = ()) -> SanityCheck:
     verdict, advice = USELESS if problems else SIMPLER
+    problems = [*rare, *problems]
     level: list[str] = []
     for name, metric, own, other, yardstick in compared(test):
         gap = yardstick.get("gap") or {"low": None, "high": None}
@@ -130,6 +141,8 @@ def _beside(test: Test, problems: list[str], passed: list[str]) -> SanityCheck:
             problems.append(f"It is {'level with' if abs(gain) <= SAME else worse} {name} {figures}")
         else:
             level.append(f"{name} {figures}")
+    if rare and len(problems) == len(rare):
+        verdict, advice = RARE
     told = (verdict, advice) if problems else ("", "")
     return SanityCheck(tuple(problems), tuple(passed), *told, tuple(level))
 
