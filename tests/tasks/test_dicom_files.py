@@ -61,6 +61,32 @@ def series(folder: Path, values: np.ndarray, shuffle: bool = True, **tags: Any) 
     return folder
 
 
+def test_the_patients_that_files_name_are_never_split(tmp_path: Path) -> None:
+    """Two scans of each of twelve patients; names that an anonymiser gave to everybody are none."""
+    for place in range(24):
+        label = "ill" if place % 4 < 2 else "well"
+        dicom(
+            tmp_path / "some" / label / f"{place}.dcm",
+            RANDOM.integers(0, 9, (4, 4)).astype(np.uint16),
+            PatientID=f"p{place // 2}",
+        )
+        dicom(
+            tmp_path / "anon" / label / f"{place}.dcm",
+            RANDOM.integers(0, 9, (4, 4)).astype(np.uint16),
+            PatientID="ANON",
+        )
+    made = task(tmp_path / "some")
+    assert "PatientID was read as the group of 12 patients: it is never split" in made.notes
+    parts = [
+        set(part.groups.tolist()) for part in (made.train, made.valid, made.test) if part and part.groups is not None
+    ]
+    assert len(parts) == 3
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 12
+    anonymous = task(tmp_path / "anon")
+    assert anonymous.part("train").groups is None
+    assert any("the files name 1 patient (PatientID) for 24 cases" in note for note in anonymous.notes)
+
+
 def test_rescaling_dark_and_light_colours_and_frames(tmp_path: Path) -> None:
     grey = RANDOM.integers(0, 4000, (6, 5)).astype(np.uint16)
     found = read_dicom(dicom(tmp_path / "a.dcm", grey, RescaleSlope="2", RescaleIntercept="-1024"))

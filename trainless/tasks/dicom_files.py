@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from trainless.core.errors import InputError
 from trainless.core.processes import require_room
 from trainless.core.task import InputFormat, Task
+from trainless.core.text import counted
 from trainless.core.types import Array
 from trainless.tasks.cases import Cases
 from trainless.tasks.settings import Reading
@@ -19,6 +21,7 @@ from trainless.tasks.weigh import readable, require_plain
 
 SUFFIXES = (".dcm", ".dicom", ".ima")
 GREY = ("MONOCHROME1", "MONOCHROME2")
+PATIENTS = 10  # different patients, below which the files' own names of them may be an anonymiser's
 
 
 def is_dicom_file(path: Path) -> bool:
@@ -43,7 +46,30 @@ def from_dicom(cases: Cases, reading: Reading) -> Task:
     """A task from DICOM images, or from volumes; the distance between pixels is not made the same."""
     dims = 3 if cases.paths[0].is_dir() or _frames(cases.paths[0]) > 1 else 2
     source = InputFormat("dicom", resized=bool(reading.size))
-    return stacked(cases, reading, read_dicom, source, dims)
+    cases, notes = _with_patients(cases)
+    return stacked(cases, reading, read_dicom, source, dims, notes)
+
+
+def _with_patients(cases: Cases) -> tuple[Cases, list[str]]:
+    """The cases with the patients that their files name, where no table says whose they are, and what to say of it."""
+    if any(part.groups is not None for part in cases.parts.values()):
+        return cases, []
+    named = {name: [_patient(path) for path in part.paths] for name, part in cases.parts.items()}
+    every = [patient for patients in named.values() for patient in patients]
+    count = len(set(every))
+    if not all(every) or count == len(every):  # unknown, or one case each
+        return cases, []
+    if count < PATIENTS:
+        few = f"the files name {counted(count, 'patient')} (PatientID) for {len(every)} cases, too few to tell"
+        return cases, [f"{few}: where one has several cases, give a table with the columns file, label and patient"]
+    parts = {name: replace(part, groups=np.array(named[name])) for name, part in cases.parts.items()}
+    return replace(cases, parts=parts), [f"PatientID was read as the group of {count} patients: it is never split"]
+
+
+def _patient(path: Path) -> str:
+    """Who a file, or the first one of a series, says that it is of; empty where it does not say."""
+    files = sorted(file for file in path.iterdir() if is_dicom_file(file)) if path.is_dir() else [path]
+    return str(_header(files[0]).get("PatientID", "") or "").strip() if files else ""
 
 
 def read_dicom(path: Path) -> Array:

@@ -34,7 +34,9 @@ def from_volumes(cases: Cases, reading: Reading) -> Task:
     return stacked(cases, reading, volume, InputFormat("volumes", resized=bool(reading.size)), 3)
 
 
-def stacked(cases: Cases, reading: Reading, read: Read, source: InputFormat, dims: int) -> Task:
+def stacked(
+    cases: Cases, reading: Reading, read: Read, source: InputFormat, dims: int, notes: Sequence[str] = ()
+) -> Task:
     """A task from files that are one array each, with channels last where there is one more axis."""
     size = parse_size(reading.size, dims) if reading.size else ()
     given: dict[PartName, Samples] = {}
@@ -45,7 +47,7 @@ def stacked(cases: Cases, reading: Reading, read: Read, source: InputFormat, dim
     if not reading.channels and not reading.dims:
         last = given["train"].x.ndim == dims + 2
         forced = replace(forced, dims=dims, channels="last" if last else "none")
-    return assemble(cases.name, given, forced, cases.classes, source=source)
+    return assemble(cases.name, given, forced, cases.classes, notes, source)
 
 
 def stack(paths: Sequence[Path], read: Read, size: tuple[int, ...], dims: int) -> Array:
