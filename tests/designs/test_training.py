@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from trainless.core.task import Part
 from trainless.designs import training
 from trainless.designs.holdout import hold_back, in_own_unit, scale_of, standardised
 from trainless.designs.training import by_training, train_members
-from trainless.learn.members import Member, load_member, member_folder, member_of
+from trainless.learn.members import Member, history_of, load_member, member_folder, member_of
 from trainless.learn.recipe import recipe
 from trainless.runs.search import search
 from trainless.runs.settings import SearchSettings
@@ -159,6 +160,15 @@ def test_no_member_is_begun_too_late(tmp_path: Path) -> None:
     )
     assert list(trained.folders) == ["00"]
     assert "time budget" in trained.left_out["01"]
+
+
+@pytest.mark.parametrize(("least", "finished"), [(0.0, False), (600.0, True)])
+def test_a_member_whose_worker_started_late_is_still_trained(tmp_path: Path, least: float, finished: bool) -> None:
+    """Its round is over before it begins: without seconds of its own it has one step, with them all of its epochs."""
+    over = time.time() - 60
+    trained = train_members(tmp_path, HELD, members(1), small(), deadline=lambda name: over, least=least)
+    history = history_of(member_folder(tmp_path, trained.folders["00"]))
+    assert (len(history) == QUICK.epochs) == finished
 
 
 @pytest.mark.slow

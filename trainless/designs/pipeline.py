@@ -66,7 +66,7 @@ from trainless.spaces.trees import MOST_VALUES, Trees
 from trainless.tasks import task as named_task
 
 SLACK = 0.02  # of a time budget, by which a member may end after the rounds of training, as far as can be foreseen
-SHORTEST = 0.5  # of a round, in which a member is still trained
+SHORTEST = 0.5  # of a round, in which a member is still trained, and which it has at least
 SEEDS, BASELINE_SEEDS, PLAIN_SEEDS = 10_000, 5_000, 3_000
 PLAIN, ROCKET, TREES = "plain", "rocket", "trees"  # where members come from that were not searched; their names' start
 PRETRAINED, PRETRAINED_SEEDS, GENTLE = "pretrained", 500, 0.1  # and at which share of the recipe's rate they learn
@@ -448,6 +448,7 @@ def _train(
         chosen=run.chosen,
         late=late,
         deadline=deadline,
+        least=SHORTEST * plan.round,
         epoch=epoch,
         done=done,
     )

@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -62,6 +63,7 @@ class Attempt:
     member: Member
     number: int = 0
     deadline: float | None = None
+    least: float = 0.0
 
     @property
     def folder(self) -> str:
@@ -111,6 +113,7 @@ class Training:
         where, task, scale = folder, own, scale_of(own)
         if scale is not None:
             where, task = self.folder / "standardised" / attempt.folder, standardised(own, scale)
+        end = attempt.deadline  # the process may have taken most of the time until then to start
         trained = finish_member(
             where,
             member,
@@ -119,7 +122,7 @@ class Training:
             interval=self.interval,
             callbacks=[_Attended(attempt.folder, self.epoch), *logs],
             chosen=self.chosen,
-            deadline=attempt.deadline,
+            deadline=None if end is None else max(end, time.time() + attempt.least),
         )
         if scale is not None:
             net = trained.net if trained.failed else in_own_unit(trained.net, scale, task)
@@ -142,6 +145,7 @@ def train_members(
     chosen: Space | None = None,
     late: Callable[[], bool] = lambda: False,
     deadline: Callable[[str], float | None] = lambda name: None,
+    least: float = 0.0,
     epoch: Following | None = None,
     done: Callable[[str, str], None] = lambda folder, status: None,
 ) -> TrainedMembers:
@@ -150,9 +154,10 @@ def train_members(
     A member that diverges is trained again from other weights at a lower learning rate, three times in all. On a GPU
     they are trained one after the other in this process; a training may take as long as it likes. ``late`` is asked
     before a member is begun, whose folder is made then; once true, those not begun are left out. ``deadline`` gives the
-    time by which a member has to end by ``time.time()``, if there is one, when it is begun. ``epoch`` is called
-    with the member's folder, the epoch's number and its validation loss after each epoch that is trained in this
-    process, ``done`` with the folder and the status after each attempt.
+    time by which a member has to end by ``time.time()``, if there is one, when it is begun; it has ``least`` seconds
+    from when its worker is really at it, however long that took to start. ``epoch`` is called with the member's folder,
+    the epoch's number and its validation loss after each epoch that is trained in this process, ``done`` with the
+    folder and the status after each attempt.
     """
     waiting = deque(Attempt(name, member) for name, member in members.items())
     in_flight: set[int] = set()
@@ -179,7 +184,7 @@ def train_members(
                     work = Training(folder, holdout, settings.device, settings.interval, chosen, settings.log)
                     executor = executor or _executor(work, settings, len(members), epoch)
                     make_folder(place)
-                    job = Job(replace(attempt, deadline=deadline(attempt.name)))
+                    job = Job(replace(attempt, deadline=deadline(attempt.name), least=least))
                     in_flight.add(job.id)
                     executor.submit(job)
             if executor is not None and in_flight:
