@@ -76,6 +76,20 @@ def test_a_class_too_rare_to_be_the_most_probable_one_is_an_alarm_of_its_own() -
     assert check_classes(judged(y, p), y, p.argmax(1), "NA", alike=y * 0).problems[0].startswith("It answers “N”")
 
 
+def test_too_few_cases_to_tell_is_no_blame() -> None:
+    """Eight of eight right: balanced accuracy leaves chance out (0.5⁸), exact bounds of the AUC do not."""
+    y = np.repeat([0, 1], 4)
+    p = np.eye(2)[y] * 0.8 + 0.1
+    found = checked(y, p)
+    assert not found.ok
+    assert found.verdict == "Too few test cases to tell"
+    assert "cannot be told from chance (0.5)" in found.problems[0]
+    assert "more cases" in found.advice
+    wide = {"auc": {"value": 0.9, "low": 0.4, "high": 1.0}, "balanced_accuracy": {"value": 0.9, "low": 0.6, "high": 1}}
+    worse = check_classes({"ensemble": wide, "yardsticks": [{"name": "trees", "auc": 0.95}]}, y, y, "NA")
+    assert worse.verdict == "Not good enough"
+
+
 def test_shuffled_labels_are_chance() -> None:
     """Of 40 shuffles about one in forty may look better by chance: each metric's interval misses by 2.5 % there."""
     caught = 0

@@ -16,6 +16,7 @@ from trainless.learn.metrics import LOWER_IS_BETTER, bootstrap, evaluate, metric
 MORE = "more data or, where all its time was used, more time (--time) or a faster machine (--device cuda)"
 USELESS = ("Not good enough", f"Do not use it. Check the labels, and give it {MORE}")
 SIMPLER = ("No better than something simpler", f"What is simpler is the better choice here; give it {MORE}")
+FEW = ("Too few test cases to tell", "What was seen of it is good: judge it on more cases before it is used")
 RARE = (
     "One class for everything",
     f"Go by balanced_label, by the probabilities or by a threshold (--sensitivity) instead, or give it {MORE}",
@@ -79,6 +80,7 @@ def check_classes(
         'It answers “b” for every one of 3 cases'
     """
     problems, passed, rare, n = list[str](), list[str](), list[str](), len(y)
+    unsure: list[str] = []  # what may be chance, though the rest may not: of few cases intervals are wide
     counts = np.bincount(y, minlength=len(names))
     there, usual = int((counts > 0).sum()), int(counts.argmax())
     if there < 2:
@@ -96,16 +98,20 @@ def check_classes(
             passed.append(f"{always} (right in {right:,} of {n:,} {unit} against {int(counts[usual]):,})")
     if there > 1:
         found, chance = test["ensemble"], {"auc": 0.5, "balanced_accuracy": 1 / there}
-        beaten = []
+        beaten, above = [], True
         for name, least in chance.items():
             if (own := found.get(name)) is None or own["value"] is None:
                 continue
             if own["low"] is None or own["low"] <= least:
                 below = own["high"] is not None and own["high"] < least
                 words = "is worse than chance" if below else "cannot be told from chance"
-                problems.append(f"Its {metric_in_words(name)} of {_interval(own)} {words} ({least:.3g})")
+                unsure.append(f"Its {metric_in_words(name)} of {_interval(own)} {words} ({least:.3g})")
+                above = above and own["value"] > least
             else:
                 beaten.append(name)
+        if beaten and above and unsure and not problems and not rare:
+            return _beside(test, unsure, passed, few=True)
+        problems += unsure
         passed = ["chance", *passed] if beaten and not problems else passed
     return _beside(test, problems, passed, rare)
 
@@ -122,9 +128,12 @@ def check_values(test: Test) -> SanityCheck:
     return _beside(test, problems, passed)
 
 
-def _beside(test: Test, problems: list[str], passed: list[str], rare: Sequence[str] = ()) -> SanityCheck:
+def _beside(
+    test: Test, problems: list[str], passed: list[str], rare: Sequence[str] = (), few: bool = False
+) -> SanityCheck:
     verdict, advice = USELESS if problems else SIMPLER
     problems = [*rare, *problems]
+    before = len(problems)
     level: list[str] = []
     for name, metric, own, other, yardstick in compared(test):
         gap = yardstick.get("gap") or {"low": None, "high": None}
@@ -143,6 +152,8 @@ def _beside(test: Test, problems: list[str], passed: list[str], rare: Sequence[s
             level.append(f"{name} {figures}")
     if rare and len(problems) == len(rare):
         verdict, advice = RARE
+    elif few and len(problems) == before:
+        verdict, advice = FEW
     told = (verdict, advice) if problems else ("", "")
     return SanityCheck(tuple(problems), tuple(passed), *told, tuple(level))
 
