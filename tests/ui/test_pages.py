@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 
 from tests.browser import Visit
 from tests.report.made import run as designed
 from tests.ui.made import Site, searched, site
 from tests.ui.pages import cut_tables, poor_contrast
+from trainless.report.page import STYLE
+from trainless.report.result import confusion_figure
 from trainless.runs.folder import REPORT
 
 pytestmark = pytest.mark.slow
@@ -43,13 +46,26 @@ def at(root: Path) -> Iterator[Site]:
 def test_the_report_can_be_read_by_everybody(visit: Open, root: Path, dark: bool) -> None:
     seen = visit((root / "tumours" / REPORT).as_uri(), dark=dark)
     assert poor_contrast(seen, 200) == []
-    assert cut_tables(seen, 390) == []
-    assert seen.overflow(390) <= 0
+    for width in (390, 600, 800, 1400):
+        assert cut_tables(seen, width) == [], width
+        assert seen.overflow(width) <= 0, width
     assert poor_contrast(seen, 200) == []
     order = seen.page.locator("h2").all_inner_texts()
     assert order[:4] == ["The answer", "How sure it is", "Why it says so", "The data"]
     assert order[4] == "Appendix: the search"
     assert seen.faults == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_count_of_a_confusion_matrix_can_be_read(visit: Open, tmp_path: Path, dark: bool) -> None:
+    """Of class k so many cases of 20 are right and the others are taken for another: every strength of both colours."""
+    y = np.repeat(np.arange(20), 20)
+    label = np.where(np.tile(np.arange(20), 20) < y, y, (y + 1) % 20)
+    drawn = confusion_figure(y, label, [str(number) for number in range(20)])
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><style>{STYLE}</style><main><figure>{drawn}</figure></main>", encoding="utf-8")
+    seen = visit(page.as_uri(), dark=dark)
+    assert poor_contrast(seen, 60) == []
 
 
 def test_the_report_on_paper(visit: Open, root: Path, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from trainless.report.words import Facts, class_rows, positive_in_words, rule_in
 MOST_OUTPUTS = 4
 MOST_CURVES, MOST_CLASSES, MOST_CASES = 10, 20, 1500
 UNIT = (0.0, 1.0)
+FAINT, FULL = 0.06, 0.5  # how strong a cell of the least and of the whole share is: the ink on it can be read on both
 
 
 @report_part("untested")
@@ -295,9 +296,9 @@ def confusion_figure(y: Labels, label: Labels, classes: Sequence[str]) -> Markup
             shade = "c0" if true == said else "c4"
             marks.append(bar(x + 1, top + 1, cell - 2, cell - 2, "cn", share=0.07))
             if count:
-                marks.append(bar(x + 1, top + 1, cell - 2, cell - 2, shade, tip=tip, share=0.18 + 0.82 * share))
-                class_ = "on" if share > 0.45 else "label"
-                marks.append(words(x + cell / 2, top + cell / 2, str(count), class_=class_, size=min(13, cell / 2.4)))
+                strength = FAINT + (FULL - FAINT) * share
+                marks.append(bar(x + 1, top + 1, cell - 2, cell - 2, shade, tip=tip, share=strength))
+                marks.append(words(x + cell / 2, top + cell / 2, str(count), class_="title", size=min(13, cell / 2.4)))
     low = 8 + cell * len(kept)
     for column, name in enumerate(names):
         x = left + cell * (column + 0.5)
