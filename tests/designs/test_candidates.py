@@ -20,11 +20,12 @@ from trainless.designs.holdout import hold_back
 from trainless.designs.pipeline import design
 from trainless.designs.planning import Trial
 from trainless.designs.run import CHOICE, LATE
-from trainless.designs.training import TrainedMembers
+from trainless.designs.training import TOO_LATE, TrainedMembers
 from trainless.learn.checkpoint import Epoch
 from trainless.learn.members import VERSION, Member, member_folder, member_of
 from trainless.learn.recipe import recipe
 from trainless.rankings import RankProduct, learn
+from trainless.report.report import write_report
 from trainless.runs.leaderboard import Place
 from trainless.runs.search import Found
 from trainless.searchers.stopping import Spent
@@ -177,6 +178,11 @@ def test_what_would_end_too_late_is_left_out(tmp_path: Path) -> None:
     assert len(names) > 2
     assert list(found.summary["left_out"]) == names[2:]
     assert len(found.predictor.nets) == 2
+    page = write_report(tmp_path / "run").read_text(encoding="utf-8")
+    assert page.count(TOO_LATE) == 1  # one line for all of them, who stand nowhere among the trained ones
+    rows = page.partition("Trained members")[2].partition("</table>")[0]
+    assert [f">{name}</th>" in rows for name in names] == [True, True] + [False] * len(names[2:])
+    assert f"member {names[2]}" not in page
 
 
 @pytest.mark.slow

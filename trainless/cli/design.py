@@ -87,7 +87,7 @@ def _parts(task: Task) -> dict[str, Any]:
 
 
 def _conclude(found: Designed, settings: DesignSettings) -> None:
-    from trainless.report.words import ensemble_in_words, sanity_in_words
+    from trainless.report.words import ensemble_in_words, missing_in_words, sanity_in_words
 
     summary, folder, new = found.summary, found.folder, found.predictor.task.source.example
     if summary["test"] is not None:
@@ -111,8 +111,8 @@ def _conclude(found: Designed, settings: DesignSettings) -> None:
         more = "; --preset thorough does more" if settings.preset == "fast" else ""
         took = f"{spent['seconds']:.0f} s of {allowed:.0f} s"
         tell(f"  done after {took}: the preset {settings.preset} has no more to do{more}")
-    for name, reason in {**summary["replaced"], **summary["left_out"]}.items():
-        tell(f"  {name}: {reason}")
+    for line in missing_in_words(summary):
+        tell(f"  {line}")
     for note in summary["plan"].get("notes", ()):
         tell(f"  {note}")
     tell(

@@ -34,7 +34,7 @@ ATTEMPTS = 3  # how often a member that diverges is trained before it is given u
 GENTLER = 0.3  # of the learning rate, at each further attempt
 RESEED = 100_000
 Following: TypeAlias = Callable[[str, int, float], None]
-TOO_LATE = "the time budget was used up before it was begun"
+TOO_LATE = "not begun, since the time budget was used up"
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def chosen(contents: Contents) -> list[tuple[Arch, str]]:
     found: dict[Arch, list[str]] = {}
     if contents.summary and contents.space is not None:
         for member in contents.summary["members"]:
-            if member["search"] != "single" and member["space"] == contents.space.name:
+            if member["folder"] and member["search"] != "single" and member["space"] == contents.space.name:
                 arch = contents.space.parse(member["arch"])
                 found.setdefault(arch, []).append(f"member {member['name']}, {member['search']}")
     elif not contents.summary:
@@ -149,7 +149,7 @@ def _winners(contents: Contents, method: str) -> list[Arch]:
         return [arch for one in contents.searches if one.method == method for arch in one.best[:10]]
     if contents.space is None:
         return [one.best[0] for one in contents.searches if one.method == method and one.best]
-    members = contents.summary["members"]
+    members = [one for one in contents.summary["members"] if one["folder"]]
     mine = [one for one in members if one["search"].partition("-")[0] == method]
     return [contents.space.parse(one["arch"]) for one in mine if one["space"] == contents.space.name]
 

@@ -12,7 +12,7 @@ from trainless.learn.sanity import metric_in_words
 from trainless.report.contents import Contents, report_part
 from trainless.report.page import Content, Markup, code, duration, joined, percent, rounded, table, tag
 from trainless.report.training import inputs_in_words
-from trainless.report.words import Facts, answer_in_words, held_against, space_in_words
+from trainless.report.words import Facts, answer_in_words, held_against, missing_in_words, space_in_words
 
 FEW = 100  # test cases, below which intervals are called wide
 
@@ -246,7 +246,7 @@ def cautions(contents: Contents) -> list[Content]:
         if contents.classes and "sets" in test and test["sets"]["mean_size"] >= len(contents.classes):
             found.append("The sets name every class, so they say nothing: too few cases were kept for this promise.")
     found += [f"About the searches: {note}." for note in summary["plan"].get("notes", ())]
-    found += [f"Member {name}: {why}." for name, why in {**summary["replaced"], **summary["left_out"]}.items()]
+    found += [f"{line[0].upper()}{line[1:]}." for line in missing_in_words(summary)]
     found.append(
         "All of this was found on cases from the same source as the training data. Other devices, places or patients"
         " have to be tested for themselves."
@@ -311,6 +311,8 @@ def members(contents: Contents) -> Content:
     test = contents.test
     names = contents.ensemble["members"]
     for member in contents.summary["members"]:
+        if not member["folder"]:  # it was not trained; the top of the page says why
+            continue
         value = None
         if test is not None and member["folder"] in names and member["search"] != "single":
             value = test["members"][test["main"]][names.index(member["folder"])]

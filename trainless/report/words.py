@@ -87,8 +87,8 @@ def positive_in_words(test: Facts, prevalence: float | None = None) -> list[str]
         told = None if share is None else _worth(own, share)
         if told is not None:
             lines.append(
-                f"where {share:.1%} of the cases are “{name}”, {where}: of those called so {told[0]:.0%} are,"
-                f" of the others {told[1]:.0%} are not"
+                f"where {share:.1%} of the cases are “{name}”, {where}: {told[0]:.0%} of the cases that it"
+                f" calls “{name}” are, and {told[1]:.0%} of the others are not"
             )
     if "screening" in own:
         rule = own["screening"]
@@ -168,6 +168,19 @@ def _cell(value: Any) -> str:
     if isinstance(value, Mapping):
         return estimate_in_words(value) if value.get("low") is not None else plain(value["value"])
     return plain(value)
+
+
+def missing_in_words(summary: Facts) -> list[str]:
+    """Why members were trained again or are missing: one line for each reason, with all whom it holds for.
+
+    Example:
+        >>> missing_in_words({"replaced": {"00": "diverged"}, "left_out": {"01": "not begun", "02": "not begun"}})
+        ['member 00: diverged', 'members 01, 02: not begun']
+    """
+    alike: dict[str, list[str]] = {}
+    for name, why in {**summary["replaced"], **summary["left_out"]}.items():
+        alike.setdefault(why, []).append(name)
+    return [f"member{'s' if len(names) > 1 else ''} {', '.join(names)}: {why}" for why, names in alike.items()]
 
 
 def networks_in_words(count: int, space: str) -> str:
