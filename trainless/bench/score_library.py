@@ -241,7 +241,7 @@ def described(file: ScoreFile) -> str:
         f" {len(file.seeds)} seed{'s' if len(file.seeds) > 1 else ''}: {held.get('init', '?')} setting, batch"
         f" {held.get('batch') or 'of each paper'}, data {held.get('task', '?')}, on {run.get('device', '?')}"
         f" (torch {run.get('torch', '?')}), {run.get('archs_per_s', '?')} networks per second by"
-        f" {run.get('processes', '?')} processes"
+        f" {counted(run['processes'], 'process', 'processes') if 'processes' in run else '? processes'}"
     )
 
 

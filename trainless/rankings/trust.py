@@ -29,8 +29,8 @@ def trust(rule: Ranking, scores: Scores) -> list[str]:
         return []
     if len(scores) < FEWEST:
         return [
-            f"All {len(rule.proxies)} have a voice: with fewer than {FEWEST} candidates nothing says who contradicts"
-            " the others."
+            f"All {len(rule.proxies)} measures have a voice: with fewer than {FEWEST} candidates nothing says"
+            " which contradicts the others."
         ]
     if rule.mixed and rule.likeness(scores) < rule.akin:
         return [
@@ -50,7 +50,7 @@ def trust(rule: Ranking, scores: Scores) -> list[str]:
         if silent and voices:
             some = f"{some[:-1]}; {', '.join(voices)}."
     else:
-        every = f"All {len(rule.proxies)} have a voice: none contradicts the others on these candidates."
+        every = f"All {len(rule.proxies)} measures have a voice: none contradicts the others on these candidates."
         some = f"Silenced, because they do not agree with the others on these candidates: {', '.join(silent)}."
     return [some if silent else every, *_covered(rule, scores), *_resembling(rule, found)]
 

@@ -51,10 +51,12 @@ class Reading:
     size: str | int | tuple[int, ...] = setting(
         "", "Resize images or volumes, such as 32 or 32x48, or resample signals to so many values.", metavar="SIZE"
     )
-    window: int = setting(0, "Samples of a recording that one window takes; by default the median length.", least=0)
+    window: int = setting(0, "Samples of a recording that one window takes.", shown="the median length", least=0)
     labels: str = setting("", "The file with the labels, of an array or a folder with several tables.", metavar="FILE")
     kind: str = setting("", "What is predicted: binary, multiclass or regression.", metavar="KIND")
-    dims: int = setting(0, "Signals (1), images (2) or volumes (3), where arrays could be either.", least=0)
+    dims: int = setting(
+        0, "Signals (1), images (2) or volumes (3), where arrays could be either.", shown="by their shape", least=0
+    )
     channels: str = setting("", "Where the channels of arrays are: first, last or none.", metavar="PLACE")
     seed: int = 0
 
