@@ -26,6 +26,7 @@ from trainless.store import claims as store_claims
 from trainless.store import folder as store_folder
 from trainless.store.folder import FolderStore
 from trainless.store.journal import FolderJournal, entries, line_of
+from trainless.store.schema import SCHEMA
 
 KEY = Key("nb201", "0,1", "snip", 1, "own", "cafe", 0)
 GOOD = Result(2.5, "ok", 10.0, 1.25)
@@ -357,6 +358,16 @@ VALUE = st.recursive(
     max_leaves=20,
 )
 ENTRY = st.dictionaries(st.sampled_from(["at", "rows", "schema", "owner", "ended", "whole"]), VALUE)
+NAMED = st.sampled_from(["0" * 24, "1" * 24, ".."])
+HUGE = st.just(10**4299) | st.just(int("9" * 4300))  # the longest that Python reads
+WRONG = {  # each in the place of a part of a base that is right
+    "at": HUGE | VALUE,
+    "read_to": st.dictionaries(NAMED, HUGE | VALUE, max_size=2) | VALUE,
+    "owners": st.dictionaries(NAMED, VALUE, max_size=2) | VALUE,
+    "newest": st.lists(st.lists(st.sampled_from(["runs", "mine"]) | HUGE | VALUE, max_size=5), max_size=2) | VALUE,
+    "over": st.lists(NAMED | VALUE, max_size=2) | VALUE,
+    "rows": VALUE,
+}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -379,6 +390,24 @@ def test_whatever_a_journal_says_is_understood_or_refused_in_one_line(
             store.keep([(KEY, GOOD)])
 
 
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(list(WRONG)).flatmap(lambda name: st.tuples(st.just(name), WRONG[name])))
+def test_whatever_a_base_says_is_understood_or_refused_in_one_line(tmp_path: Path, wrong: tuple[str, object]) -> None:
+    """The same, of a base that is whole; what is removed afterwards makes the next one of it."""
+    with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+        with FolderStore(folder) as store:
+            store.keep([(KEY, GOOD)])
+        right = {"schema": SCHEMA, "at": 5, "read_to": {}, "owners": {}, "newest": [], "over": []}
+        with suppress(ValueError):  # what is no JSON
+            lines = line_of({**right, **dict([wrong])}) + line_of({"whole": True})
+            Path(folder, "journals", "base-000001").write_bytes(lines)
+        with suppress(InputError), FolderStore(folder) as store:
+            store.keep([(KEY._replace(arch="1,1"), GOOD)])
+            store.drop(Selection())
+            store.runs.save("mine", "{}")
+            list(store.rows())
+
+
 @pytest.mark.parametrize(
     "ticket",
     [
@@ -399,6 +428,26 @@ def test_a_claim_that_lies_deletes_nothing_elsewhere_and_ends(tmp_path: Path, ti
         os.utime(claim, (time.time() - 1000, time.time() - 1000))
         assert store.claim([KEY]) == {KEY}
     assert secret.exists()
+
+
+@pytest.mark.parametrize("name", ["../../letter.txt", "{folder}/letter.txt", "../claims/kept"])
+def test_a_base_that_lies_deletes_nothing_elsewhere(tmp_path: Path, name: str) -> None:
+    """A base names the journals that are removed once there is another one."""
+    letter, held = tmp_path / "letter.txt", tmp_path / "shared" / "claims" / "kept"
+    with FolderStore(tmp_path / "shared") as store:
+        store.keep([(KEY, GOOD)])
+    letter.write_text("dear\n")
+    held.write_text("dear\n")
+    schema = json.loads((tmp_path / "shared" / "store.json").read_text())["schema"]
+    about = {"schema": schema, "at": 5, "read_to": {}, "owners": {}, "newest": []}
+    lines = ({**about, "over": [name.format(folder=tmp_path)]}, {"whole": True})
+    (tmp_path / "shared" / "journals" / "base-000001").write_bytes(b"".join(map(line_of, lines)))
+    with (
+        pytest.raises(InputError, match="cannot name a part of"),
+        FolderStore(tmp_path / "shared") as store,
+    ):
+        store.drop(Selection())
+    assert letter.read_text() == held.read_text() == "dear\n"
 
 
 def test_the_mark_is_plain_json(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trainless.core.errors import InputError
+from trainless.core.opening import below
 from trainless.core.types import Json
 from trainless.store import claims
 from trainless.store.claim_files import ClaimFiles
@@ -295,7 +296,7 @@ class FolderDatabase(Database):
             if (_size(Path(file.path)) if anew else file.stat(follow_symlinks=False).st_size) <= begun:
                 continue
             for place, entry in entries(Path(file.path), begun):
-                yield int(entry["at"]), name, place, entry
+                yield _count(entry["at"]), name, place, entry
 
     def _take_in(self, fresh: list[tuple[int, str, int, Json]]) -> None:
         """Bring what others have written into memory, in the order in which it was written."""
@@ -353,9 +354,13 @@ class FolderDatabase(Database):
                 about |= entry
             if "whole" not in about:
                 raise ValueError(f"{path.name} is cut off")
-            self._read_to, self._owners, self._at = dict(about["read_to"]), dict(about["owners"]), int(about["at"])
-            self._ended, self._over = set(about["over"]), set(about["over"])
-            self._newest = {tuple(key): (int(at), str(name)) for *key, at, name in about["newest"]}
+            self._at = _count(about["at"])
+            self._read_to = {name: _count(each) for name, each in dict(about["read_to"]).items()}
+            self._owners = {name: str(each) for name, each in dict(about["owners"]).items()}
+            over = set(map(str, about["over"]))
+            below(path.parent, *over)  # these are removed one day, so they may lead nowhere else
+            self._ended, self._over = over, set(over)
+            self._newest = {tuple(map(str, key)): (_count(at), str(name)) for *key, at, name in about["newest"]}
         self._connection.execute("COMMIT")
         self._generation = number
 
@@ -417,6 +422,13 @@ def holds_store(path: str | Path) -> bool:
 
 def _key(change: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(change[: 1 + KEYS[change[0]]])
+
+
+def _count(said: object) -> int:
+    """A number of bytes or of moments, as a file says it; raises ValueError where it cannot be one."""
+    if not isinstance(said, int) or not 0 <= said < 2**62:
+        raise ValueError(f"{said!r:.40} counts nothing")
+    return said
 
 
 def _number(base: str) -> int:
