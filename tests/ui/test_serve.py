@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -138,6 +139,7 @@ def test_files_that_belong_together_are_one_case(tmp_path: Path) -> None:
                     "expected a size for each name, and all of them together",
                 ),
                 ({**sent, "x_file_sizes": f"-1,{len(content) + 1}"}, "expected a size for each name"),
+                ({**sent, "x_file_sizes": f"{len(content)},{'9' * 5000}"}, "expected a size for each name"),
                 ({**sent, "x_file_name": f"{names[0]},../{names[0]}"}, "two files called"),
             ):
                 status, found = at.post(content, **wrong)
@@ -171,6 +173,7 @@ def test_mistakes_are_one_line(predictor: Predictor) -> None:
             (b"x" * 6000, {"x_file_name": "a.npz"}, 413, "larger than"),
             (b"1,2", {"x_file_name": "../../a.csv"}, 422, "a.csv holds a table"),
             (b"1,2", {"x_file_name": "a.exe"}, 422, "a.exe is of a kind that cannot be read"),
+            (b"1,2", {"x_file_name": quote("\u6f22" * 300 + ".exe")}, 422, ".exe is of a kind that cannot be read"),
         ):
             found = at.post(content, **headers)
             assert found[0] == status, words
@@ -214,6 +217,7 @@ def test_other_names_and_methods_are_refused(predictor: Predictor) -> None:
         ("../..", "file"),
         ("x" * 300 + ".npz", "x" * 96 + ".npz"),
         ("a\0b.npy", "a_b.npy"),
+        ("\u6f22" * 300 + ".npz", "\u6f22" * 32 + ".npz"),  # 100 bytes: a file system counts those
     ],
 )
 def test_names_lead_nowhere(sent: str, kept: str) -> None:

@@ -179,6 +179,7 @@ def test_every_answer_is_marked(at: Site) -> None:
         ("/api/rows", {"id": "one", "where": "{"}),
         ("/api/rows", {"id": "one", "where": '[["params", "nan", 1]]'}),
         ("/api/rows", {"id": "one", "where": "[" * 3000}),
+        ("/api/rows", {"id": "one", "where": f'[["params", null, {"9" * 400}]]'}),
         ("/api/rows", {"id": "one", "by": "absent"}),
         ("/api/rows", {"id": "one", "kept": "some"}),
         ("/api/rows", {"id": "one", "offset": -1}),
@@ -323,3 +324,15 @@ def test_one_bad_folder_is_one_bad_row(tmp_path: Path) -> None:
         assert rows["good"]["progress"]["state"] == "finished"
         assert all("is damaged" in rows[name]["problem"] for name in ("bad", "worse"))
         assert at.get("/api/run", id="bad").status == 404
+
+
+def test_a_folder_whose_name_is_no_text_is_one_more_row(tmp_path: Path) -> None:
+    searched(tmp_path / "good")
+    try:
+        (tmp_path / os.fsdecode(b"b\xe4d")).mkdir()
+    except OSError:
+        pytest.skip("this file system has names of text alone")
+    shutil.copytree(tmp_path / "good", tmp_path / os.fsdecode(b"b\xe4d"), dirs_exist_ok=True)
+    with site(tmp_path) as at:
+        assert [run["id"] for run in at.get("/api/runs").json["runs"]] == ["b\\xe4d", "good"]
+        assert at.get("/api/run", id="b\\xe4d").json["progress"]["state"] == "finished"

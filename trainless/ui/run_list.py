@@ -97,11 +97,16 @@ def _walk(folder: Path, place: str, depth: int, found: Listed) -> None:
     if is_run(files):
         found.runs[place or "."] = folder
     folders = [entry for entry in here if not entry.name.startswith(".") and _is_folder(entry)]
-    below = {entry.name: f"{place}/{entry.name}" if place else entry.name for entry in folders}
+    below = {entry.name: f"{place}/{_called(entry.name)}" if place else _called(entry.name) for entry in folders}
     found.links.extend(below[entry.name] for entry in folders[: MOST - len(found.links)] if entry.is_symlink())
     for entry in folders if depth < DEEPEST else ():
         if not entry.is_symlink():
             _walk(folder / entry.name, below[entry.name], depth + 1, found)
+
+
+def _called(name: str) -> str:
+    """A folder's name as text that can be sent, also where its bytes are none."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -46,6 +46,7 @@ except ImportError as missing:
     raise InputError("trainless serve needs FastAPI and uvicorn: pip install 'trainless[ui]'") from missing
 
 MOST_EXPLAINED = 5  # cases of one file
+LONGEST_NAME = 100  # bytes
 _ODD = re.compile(r"[^\w. ()+-]")
 
 
@@ -158,7 +159,7 @@ def divided(named: str, sizes: str, content: bytes) -> list[tuple[str, bytes]]:
     if not sizes:
         return [(unquote(named), content)]
     names, lengths = [unquote(name) for name in named.split(",")], sizes.split(",")
-    known = all(length.strip().isdecimal() for length in lengths) and len(names) == len(lengths)
+    known = all(re.fullmatch(r" *[0-9]{1,15} *", length) for length in lengths) and len(names) == len(lengths)
     if not known or sum(map(int, lengths)) != len(content):
         raise InputError(
             f"{len(names)} names in x-file-name and x-file-sizes {sizes[:60]} were given with {len(content)} bytes;"
@@ -176,7 +177,7 @@ def safe_name(name: str) -> str:
         ('scan 1.nii.gz', 'file')
     """
     last = _ODD.sub("_", re.split(r"[/\\\\]", name)[-1]).strip(". ")
-    return last[-100:] or "file"
+    return last.encode()[-LONGEST_NAME:].decode(errors="ignore").strip(". ") or "file"
 
 
 def application(answering: Answering, bound: str, *, limit: int, token: str = "") -> Guard:

@@ -155,7 +155,7 @@ def limits_of(text: str) -> list[Within]:
     """
     try:
         found = [Within(str(column), _bound(low), _bound(high)) for column, low, high in json.loads(text)]
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError('limits were given that are none; expected [["params", null, 12000]]') from error
     return found
 
