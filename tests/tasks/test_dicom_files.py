@@ -129,6 +129,13 @@ def test_images_by_class_and_series_with_a_table(tmp_path: Path) -> None:
     new = read_new(tmp_path / "deep", stripped(made))
     assert sorted(new.names) == sorted(f"p{place}/ct" for place in range(16))
     assert read_new(tmp_path / "deep" / "p3" / "ct", stripped(made)).x.shape == (1, 1, 4, 6, 5)
+    slice_ = min((tmp_path / "deep" / "p3" / "ct").iterdir())
+    slice_.symlink_to(slice_.rename(tmp_path / "elsewhere.dcm"))
+    for read in (task, lambda place: read_new(place, stripped(made))):
+        with pytest.raises(InputError, match=r"p3/ct/.* points outside deep: copy it into the folder"):
+            read(tmp_path / "deep")
+    with pytest.raises(InputError, match="points outside ct: copy it into the folder"):
+        read_new(tmp_path / "deep" / "p3" / "ct", stripped(made))
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,9 @@ def test_recordings_by_class_at_different_rates_and_channels_by_name(tmp_path: P
         (lambda f: (f / "A001.hea").write_bytes(b""), "A001.hea is empty"),
         (lambda f: (f / "A001.hea").write_bytes(b"\xff" * 2_000_000), "too many for a header"),
         (lambda f: fifo(f / "A001.hea"), "A001.hea is no regular file"),
+        (lambda f: lead_out(f / "A001.dat"), r"A001.dat points outside .*: copy it into the folder"),
+        (lambda f: lead_out(f / "A001.hea"), r"A001.hea points outside .*: copy it into the folder"),
+        (lambda f: lead_out(f / "REFERENCE.csv"), r"REFERENCE.csv points outside .*: copy it into the folder"),
     ],
 )
 def test_broken_wfdb_recordings(change: Any, message: str, tmp_path: Path) -> None:
@@ -150,6 +153,11 @@ def flip(path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[10] ^= 1
     path.write_bytes(raw)
+
+
+def lead_out(path: Path) -> None:
+    """Put a link in the place of a file, to the file where it is now: beside the folder."""
+    path.symlink_to(path.rename(path.parent.with_name(f"{path.parent.name}-{path.name}")))
 
 
 def fifo(path: Path) -> None:

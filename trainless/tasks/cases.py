@@ -17,6 +17,7 @@ from trainless.tasks.columns import shown
 from trainless.tasks.numpy_files import SPELLINGS
 from trainless.tasks.settings import Reading
 from trainless.tasks.table import GROUPS, LABELS, TABLES, column, complete, header, read_table
+from trainless.tasks.weigh import require_inside
 
 FILES = ("file", "filename", "file_name", "path", "image", "volume", "scan", "recording_file")
 SPLITS = ("split", "part", "subset")
@@ -83,7 +84,7 @@ def find_cases(folder: Path, reading: Reading, is_case: IsCase, what: str) -> Ca
     others = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith(TABLES)]
     by_class = _has_classes(folder, is_case)
     if len(others) == 1 and not by_class:
-        return cases_of_table(others[0], folder, reading, is_case, what)
+        return cases_of_table(_inside(folder, others[0].name), folder, reading, is_case, what)
     if not by_class and any(is_case(path) for path in folder.iterdir()):
         there = f"and {len(others)} tables, none with a column of files" if others else "and no table of labels"
         raise InputError(
@@ -127,8 +128,7 @@ def _by_class(folder: Path, root: Path, is_case: IsCase, what: str) -> list[tupl
     found = []
     for path in sorted(folder.glob("*/*")):
         if not path.name.startswith(".") and is_case(path):
-            if not path.resolve().is_relative_to(root.resolve()):
-                raise InputError(f"{path.relative_to(root)} points outside {root.name}: copy it into the folder")
+            require_inside(path, root)
             found.append((path, path.parent.name))
         elif path.is_dir() and not path.name.startswith(".") and (deeper := _deeper(path, is_case)):
             raise InputError(
@@ -214,11 +214,13 @@ def case_named(root: Path, name: str, is_case: IsCase, what: str) -> Path:
         raise InputError(f"the label table names {name!r}, which is not one of the {what} of {root.name}")
     if not found:
         raise InputError(f"the label table names {name!r}, but {root.name} has no such file")
+    require_inside(found[0], root)
     return found[0]
 
 
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+    if not path.is_file():
         raise InputError(f"labels={name!r} was given, but {folder.name} has no such file")
+    require_inside(path, folder)
     return path

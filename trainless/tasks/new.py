@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from trainless.core.types import Array, Index
 from trainless.tasks.assemble import require_finite
 from trainless.tasks.reading import ChannelLayout, channels_first
 from trainless.tasks.recordings import Windowing, cut_all, pieces_of
-from trainless.tasks.weigh import readable, require_plain
+from trainless.tasks.weigh import readable, require_inside, require_plain
 
 NAMES = ("x", "test_images", "x_test", "images", "inputs")
 WORDS = {
@@ -247,6 +248,7 @@ def _dicom(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
     if dims == 2 or path.is_file():
         files, names = _files(path, [file for file in _below(path) if is_dicom_file(file)])
     elif is_dicom(path):
+        require_inside(path, path)
         files, names = [path], [path.name]
     else:
         folders = [each for each in sorted(path.rglob("*")) if each.is_dir() and is_dicom(each)]
@@ -265,10 +267,15 @@ def _dicom(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs
 def _signal_files(path: Path, source: InputFormat, shape: tuple[int, ...]) -> NewInputs:
     """Recordings in files: the training's channels by their names, at its rate."""
     from trainless.tasks.edf_files import is_edf, read_edf
-    from trainless.tasks.signal_files import aligned
+    from trainless.tasks.signal_files import Read, aligned
     from trainless.tasks.wfdb_files import is_wfdb, read_wfdb
 
-    is_case, read = (is_wfdb, read_wfdb) if source.kind == "wfdb" else (is_edf, read_edf)
+    root = path if path.is_dir() else path.parent
+    kinds: dict[str, tuple[Callable[[Path], bool], Read]] = {
+        "wfdb": (is_wfdb, partial(read_wfdb, root=root)),
+        "edf": (is_edf, read_edf),
+    }
+    is_case, read = kinds[source.kind]
     files, names = _files(path, [file for file in _below(path) if is_case(file)])
     signals = [
         aligned(read(file), source.columns, source.hertz, file.name)[0] for file in watched(files, "reading recordings")
@@ -303,8 +310,7 @@ def _files(path: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
     if path.is_file():
         return files, [path.name]
     for file in files:
-        if not file.resolve().is_relative_to(path.resolve()):
-            raise InputError(f"{file.relative_to(path)} points outside {path.name}: copy the file into the folder")
+        require_inside(file, path)
     return files, [file.relative_to(path).as_posix() for file in files]
 
 

@@ -38,6 +38,13 @@ def require_plain(path: Path) -> None:
         raise InputError(f"{path.name} is empty: get or save it again")
 
 
+def require_inside(path: Path, root: Path) -> None:
+    """Raise InputError where a file, or a folder or anything in it, is a link that leads out of the ``root``."""
+    for each in (path, *(path.iterdir() if path.is_dir() else ())):
+        if not each.resolve().is_relative_to(root.resolve()):
+            raise InputError(f"{each.relative_to(root)} points outside {root.name}: copy it into the folder")
+
+
 def unpacked_size(path: Path, most: int) -> int:
     """The bytes of a file, of a gzip file once unpacked; counted only up to a little more than ``most``."""
     require_plain(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from trainless.core.types import Array
 from trainless.tasks.cases import Cases
 from trainless.tasks.settings import Reading
 from trainless.tasks.signal_files import Channels, from_signal_files, unique
-from trainless.tasks.weigh import readable, require_plain
+from trainless.tasks.weigh import readable, require_inside, require_plain
 
 MISSING = {16: -(2**15), 24: -(2**23), 32: -(2**31), 61: -(2**15), 80: -(2**7), 212: -(2**11)}
 BYTES = {16: 2.0, 24: 3.0, 32: 4.0, 61: 2.0, 80: 1.0, 212: 1.5}  # of a sample
@@ -48,11 +49,14 @@ def is_wfdb(path: Path) -> bool:
 
 def from_wfdb(cases: Cases, reading: Reading) -> Task:
     """A task whose cases are WFDB recordings."""
-    return from_signal_files(cases, reading, read_wfdb, "wfdb")
+    return from_signal_files(cases, reading, partial(read_wfdb, root=cases.root), "wfdb")
 
 
-def read_wfdb(path: Path) -> Channels:
-    """A recording in physical units; samples that are marked as missing are NaN."""
+def read_wfdb(path: Path, root: Path | None = None) -> Channels:
+    """A recording in physical units; samples that are marked as missing are NaN.
+
+    No file that it names is read outside the ``root``, by default the folder of the header.
+    """
     require_plain(path)
     if path.stat().st_size > HEADER:
         raise InputError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a header: get it again")
@@ -62,7 +66,7 @@ def read_wfdb(path: Path) -> Channels:
         values: dict[int, Array] = {}
         for file in files:
             mine = [place for place, line in enumerate(lines) if line.file == file]
-            found = _file(path, [lines[place] for place in mine], samples)
+            found = _file(path, [lines[place] for place in mine], samples, root or path.parent)
             values |= dict(zip(mine, found, strict=True))
     ordered = [values[place] for place in range(len(lines))]
     return Channels(ordered, unique([line.name for line in lines]), (hertz,) * len(lines))
@@ -109,7 +113,7 @@ def _signal(line: str, path: Path, place: int) -> SignalLine:
     )
 
 
-def _file(header: Path, lines: list[SignalLine], samples: int) -> list[Array]:
+def _file(header: Path, lines: list[SignalLine], samples: int, root: Path) -> list[Array]:
     """The signals of one file, which are interleaved."""
     first, path = lines[0], header.parent / lines[0].file
     if Path(first.file).name != first.file:
@@ -118,6 +122,7 @@ def _file(header: Path, lines: list[SignalLine], samples: int) -> list[Array]:
         raise InputError(f"{header.name} has signals of different formats in {first.file}: expected one format")
     if not path.is_file():
         raise InputError(f"{header.name} names {first.file}, which is not there: expected it beside the header")
+    require_inside(path, root)
     held = int((path.stat().st_size - first.offset) / BYTES[first.code] / len(lines))
     if held < max(1, samples):
         raise InputError(
