@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -128,6 +129,15 @@ def in_lines(data: bytes, rng: random.Random) -> bytes:
         lines.insert(at, lines[other])
     else:
         del lines[at]
+    return b"\n".join(lines)
+
+
+def in_journal(data: bytes, rng: random.Random) -> bytes:
+    """Change the entry of a line and have its checksum say that it is right."""
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    text = in_json(lines[at].partition(b" ")[2], rng)
+    lines[at] = hashlib.blake2b(text, digest_size=8).hexdigest().encode() + b" " + text
     return b"\n".join(lines)
 
 
@@ -267,6 +277,10 @@ BY_ENDING: dict[str, tuple[Mutation, ...]] = {
     ".sqlite": (in_store, in_store, in_store, in_bytes),
     ".parquet": (in_bytes,),
 }
+BY_FOLDER: dict[str, tuple[Mutation, ...]] = {  # of a store
+    "journals": (in_journal, in_journal, in_journal, in_lines, in_bytes),
+    "claims": (in_json, in_json, in_bytes),
+}
 ANY: tuple[Mutation, ...] = (in_bytes, in_lines)
 
 
@@ -274,7 +288,7 @@ def mutated(path: Path, rng: random.Random) -> bytes:
     """A file's content, mutated in a way or two that suit its kind."""
     data = path.read_bytes()
     for _ in range(rng.choice((1, 1, 1, 2))):
-        data = rng.choice(BY_ENDING.get(path.suffix, ANY))(data, rng)
+        data = rng.choice(BY_FOLDER.get(path.parent.name) or BY_ENDING.get(path.suffix, ANY))(data, rng)
     return data
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.designs.tiny import small
-from tests.fuzz.seeds import NOISE, SPACE, noisy_images, settings
+from tests.fuzz.seeds import FUZZED, NOISE, SPACE, noisy_images, settings
 from trainless.cli.predict import open_predictor, rows_of
 from trainless.cli.watch import frame
 from trainless.core.text import undamaged
@@ -23,7 +23,8 @@ from trainless.runs.score_file import read_known, read_scores
 from trainless.runs.search import search
 from trainless.runs.sweep import _described, _sessions
 from trainless.scoring.request import select
-from trainless.store import SqliteStore
+from trainless.store import Result, Selection, SqliteStore
+from trainless.store.folder import FolderStore
 from trainless.store.sql import export
 from trainless.tasks import task
 from trainless.tasks.new import read_new
@@ -107,6 +108,19 @@ def kept(place: Path) -> None:
     (place.parent / "out.csv").unlink(missing_ok=True)
 
 
+def shared_by(place: Path) -> None:
+    """``trainless store list``, a search's look into it, and what removes scores and makes a base."""
+    with FolderStore(place) as store:
+        store.counts()
+        store.find([row.key for row in store.rows()])
+        for entry in store.runs.all():
+            list(store.runs.lines(entry.name))
+            store.runs.file(entry.name, "weights")
+        if store.claim([FUZZED]):
+            store.keep([(FUZZED, Result(1.0, "ok", 1.0, 2.0))])
+        store.drop(Selection())
+
+
 def swept(place: Path) -> None:
     """``trainless bench sweep`` again, up to where the workers would start."""
     about = {
@@ -175,11 +189,12 @@ READERS: dict[str, Reader] = {
     "report a design": Reader("design", reported, 0.3),
     "predict": Reader("design", predicted, 2),
     "resume a design": Reader("design", designed_again, 0.5),
+    "open a shared folder": Reader("shared", shared_by),
     "pictures": Reader("pictures", loaded),
     "volumes": Reader("volumes", loaded),
     **{
         f"load {kind}": Reader(kind, loaded, 0.5)
-        for kind in ("npz", "npy", "csv", "tsv", "csv.gz", "parquet", "ts", "txt")
+        for kind in ("npz", "npy", "csv", "tsv", "csv.gz", "parquet", "ts", "txt", "dicom", "wfdb", "edf")
     },
     **{f"new {kind}": Reader(kind, new_cases, 0.2) for kind in ("npz", "npy", "csv", "parquet", "ts")},
 }

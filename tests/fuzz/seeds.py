@@ -22,6 +22,8 @@ from trainless.runs.score_file import Journal, read_known
 from trainless.runs.search import search
 from trainless.runs.settings import SearchSettings
 from trainless.spaces.nb201 import NasBench201
+from trainless.store import Key, Result, Selection
+from trainless.store.folder import FolderStore
 
 SPACE = NasBench201(2, 1)
 NOISE = Task.noise((3, 8, 8))
@@ -146,7 +148,82 @@ def volumes() -> Path:
     return folder
 
 
+@cache
+def dicom() -> Path:
+    """A folder of DICOM series by class."""
+    from tests.tasks.test_dicom_files import series
+
+    folder = workshop() / "dicom"
+    random = np.random.default_rng(0)
+    for label in "ab":
+        for number in range(4):
+            values = random.integers(0, 255, (2, 4, 4)).astype(np.uint16)
+            series(folder / label / f"{number}", values, shuffle=False)
+    return folder
+
+
+@cache
+def wfdb() -> Path:
+    """A folder of WFDB recordings with PhysioNet's table of labels."""
+    from tests.tasks.test_signal_files import wfdb as recording
+
+    folder = workshop() / "wfdb"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for number in range(6):
+        recording(folder, f"r{number}", random.integers(-99, 99, (2, 60)))
+    (folder / "REFERENCE.csv").write_text("".join(f"r{number},{'AN'[number % 2]}\n" for number in range(6)))
+    return folder
+
+
+@cache
+def edf() -> Path:
+    """A folder of EDF recordings by class."""
+    from tests.tasks.test_signal_files import edf as recording
+
+    folder = workshop() / "edf"
+    for label in "ab":
+        (folder / label).mkdir(parents=True)
+        for number in range(3):
+            recording(folder / label / f"{number}.edf", 100, value=number)
+    return folder
+
+
+FUZZED = Key("nb201", "0", "snip", 1, "own", "cafe", 0)
+
+
+@cache
+def shared() -> Path:
+    """A store in a folder: journals of two processes, a base of both, a run with a file, and a claim."""
+    folder = workshop() / "shared"
+    names = []
+    for writer in "ab":
+        with FolderStore(folder) as store:
+            store.keep([(FUZZED._replace(arch=f"{writer},{n}"), Result(n / 7, "ok", 1.0, 2.0)) for n in range(3)])
+            store.runs.save(f"run-{writer}", "{}")
+            store.runs.append(f"run-{writer}", 1, ["one", "two"])
+            store.runs.put(f"run-{writer}", "weights", b"content")
+        (fresh,) = {path.name for path in (folder / "journals").iterdir()} - set(names)
+        (folder / "journals" / fresh).rename(folder / "journals" / (writer * 24))
+        names.append(writer * 24)
+    with FolderStore(folder) as store:
+        store.keep([(FUZZED._replace(proxy="synflow"), Result(1.0, "ok", 1.0, 2.0))])
+        assert store.drop(Selection(proxy="synflow")) == 1  # by a base
+        assert store.claim([FUZZED])
+        (claim,) = (folder / "claims").glob("claim-*")
+        about = {**json.loads(claim.read_text()), "owner": "elsewhere 1 2", "ticket": f"ticket-{'0' * 24}"}
+    claim.write_text(json.dumps(about))
+    for path in (folder / "journals").iterdir():
+        if path.name not in (*names, "base-000001"):
+            path.rename(path.with_name("c" * 24))
+    return folder
+
+
 SEEDS: dict[str, Callable[[], Path]] = {
+    "dicom": dicom,
+    "wfdb": wfdb,
+    "edf": edf,
+    "shared": shared,
     "search": a_search,
     "sweep": a_sweep,
     "design": a_design,

@@ -27,7 +27,7 @@ from trainless.ui.serve import safe_name
 from trainless.ui.server import limits_of
 
 MOST = {"watch a design": 500, "resume a search": 40, "fork a search": 20, "study a search": 8, "resume a design": 25}
-CHEAP = ("watch a search", "show a search", "report a search", "sweep", "load", "new", "store", "scores")
+CHEAP = ("shared", "watch a search", "show a search", "report a search", "sweep", "load", "new", "store", "scores")
 
 
 @pytest.fixture(autouse=True)
