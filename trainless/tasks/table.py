@@ -22,6 +22,7 @@ from trainless.tasks.weigh import open_text, readable, require_plain, require_te
 
 LABELS = ("label", "target", "class", "y")
 GROUPS = ("group", "patient", "patient_id", "subject", "subject_id", "record")
+BATCH = 1000  # rows of a Parquet table that are weighed at a time
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 WIDEST = 20_000  # columns, whose reading takes a second or so
 HEADER = 2**24  # bytes of a header at most
@@ -169,12 +170,25 @@ def _texts(rows: pd.DataFrame) -> list[tuple[Any, pd.Series]]:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    about = _parquet().ParquetFile(path).metadata
-    declared = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-    cells = 8 * about.num_rows * about.num_columns
-    require_room(2 * max(declared, cells), path.name, "give a smaller table, or the values as .npy")
+    _weigh_parquet(path)
     found = pd.read_parquet(path)
     return found.reset_index() if found.index.name else found
+
+
+def _weigh_parquet(path: Path) -> None:
+    """Refuse a table beyond memory: by what it declares, and texts, of which it has each but once, by what they are."""
+    file = _parquet().ParquetFile(path)
+    about, remedy = file.metadata, "give a smaller table, or the values as .npy"
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    values = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    seen = max(8 * values, sum(group.total_byte_size for group in groups))
+    require_room(2 * seen, path.name, remedy)
+    columns = [about.schema.column(place) for place in range(about.num_columns)]
+    texts = [column.path for column in columns if column.physical_type.endswith("BYTE_ARRAY")]
+    for batch in file.iter_batches(BATCH, columns=texts) if texts else ():
+        written = (each.dictionary_decode() if hasattr(each, "dictionary") else each for each in batch.columns)
+        seen += sum(each.nbytes for each in written)
+        require_room(2 * seen, path.name, remedy)
 
 
 def _parquet() -> Any:
