@@ -12,6 +12,7 @@ import numpy as np
 
 from trainless.bench.leaderboard import FILE, Entry, Leaderboard, Standing, read
 from trainless.bench.papers import PAPERS, definitions, differs, stored
+from trainless.bench.papers.states import State, states
 from trainless.bench.sheet import Sheet, Value, shown
 from trainless.core.errors import InputError
 
@@ -20,6 +21,7 @@ RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 CORRELATIONS = ("spearman", "kendall", "ndcg_1000")
 TOLERANCE = 0.03
 NOT_COVERED = "–"
+SCORES = "Our scores: "
 
 
 def pages(results: Path = RESULTS) -> dict[str, str]:
@@ -31,6 +33,7 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
     sheets = {name: known[name] for name in definitions()}
     peers = known[stored.PEERS]
     notes = (results / "notes.md").read_text(encoding="utf-8").strip()
+    everything = states(results)
     parts = {
         "results.md": ["# Results", SUMMARY, _summary(found), CELLS, _costs(found), *_met(sheets.values()), DETAILS],
         "results/leaderboards.md": ["# Leaderboards in full", FULL, *_about(found), *_boards(found)],
@@ -41,14 +44,25 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
     }
     for paper in PAPERS:
         own = [sheet for name, sheet in sheets.items() if name.partition(":")[0].partition("-")[0] == paper]
-        tables = [part for sheet in own for part in (f"## {sheet.title}", _pivoted(sheet), *sheet.notes[1:])]
-        parts[f"results/{paper}.md"] = [f"# {NAMES[paper]}, published beside ours", READING, *tables]
+        tables = [part for sheet in own for part in (f"## {sheet.title}", _pivoted(sheet), *_said(sheet))]
+        scores = "\n".join(f"- {line}" for line in _scores(own))
+        items = [state for state in everything if state.item.paper.partition("-")[0] == paper]
+        parts[f"results/{paper}.md"] = [
+            *(f"# {NAMES[paper]}, published beside ours", ITEMS, _items(items), READING, *tables),
+            *(("## Our scores", scores) if scores else ()),
+        ]
     return {path: "\n\n".join(each) + "\n" for path, each in parts.items()}
 
 
 NAMES = {"teacup": "TEACUP", "epsilon": "Epsilon", "gradsign": "GradSign", "teg": "TEG-NAS", "vkdnw": "VKDNW"}
-SUMMARY = """Spearman's ρ of every proxy and ranking (in italics) with what networks reach when they are trained, and
-its 95 % interval; networks without a score are ranked last, and where there are any, how many have one
+SUMMARY = """A *proxy* looks at a network before it is trained and says a number; a *ranking* (in italics) joins
+several. How well do they order networks by what these reach when they are trained? Others have trained the networks of
+a *space*, or a part of them, and published the accuracies: nb201 is NAS-Bench-201, nb101 NAS-Bench-101, darts has
+networks of DARTS, nb-macro is NAS-Bench-Macro and transnas-micro TransNAS-Bench-101 micro. Of NAS-Bench-201's networks
+*no-dead-edges* are those without parts that do nothing.
+
+Each cell is Spearman's ρ and its 95 % interval: 1 is the order that training gives, 0 is chance, and below 0 the worse
+networks come first. Networks without a score are ranked last, and where there are any, how many have one
 stands beside. [The same to sort](leaderboard/index.html) has a scatter plot, all statistics and a permanent link for
 every cell, and a JSON file; one command makes that page with a proxy of yours:
 
@@ -64,7 +78,11 @@ DETAILS = """In full: [every statistic of every leaderboard](results/leaderboard
 to take in [rankings](ranking.md), and what searches find with them in [search](search.md)."""
 FULL = """Networks without a score are never dropped silently: where there are any, a proxy has two rows, *last*
 (ranked last, and counted) and *out* (left out, as most papers do)."""
-READING = """Each cell: published → ours. Ours leaves failures out, as the papers do. `–`: the paper prints no figure,
+ITEMS = """Every table and figure of the paper, and where it stands. A published figure agrees where it lies in our
+95 % interval or within <!-- setting -->0.03<!-- --> of ours, half a point of accuracy or 5 networks; deviations and
+times are not judged."""
+READING = """Below are the published figures beside ours. Each cell: published → ours. Ours leaves failures out, as the
+papers do. `–`: the paper prints no figure,
 or there is no data here; `trainless bench paper NAME` gives intervals, coverage and the reason. *(… counted)*: with
 networks that have no score ranked last, where that makes a difference."""
 
@@ -164,6 +182,24 @@ def _far(sheets: Iterable[Sheet]) -> Iterator[str]:
 
 def _number(value: Value) -> float:
     return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def _items(found: Iterable[State]) -> str:
+    """The state of every table and figure of a paper."""
+    rows = tuple((each.item.label, each.item.about, each.word, each.figures, each.why) for each in found)
+    head = ("item", "shows", "state", "figures", "why, or what is needed")
+    return Sheet("", head, rows).markdown().removeprefix("****\n\n")
+
+
+def _said(sheet: Sheet) -> list[str]:
+    """What is said below a table of a paper; where the scores come from is said once for all tables of a page."""
+    return [note for note in sheet.notes[1:] if not note.startswith(SCORES)]
+
+
+def _scores(sheets: Iterable[Sheet]) -> list[str]:
+    """Where the scores of these tables come from, each file once."""
+    found = (note.removeprefix(SCORES) for sheet in sheets for note in sheet.notes if note.startswith(SCORES))
+    return list(dict.fromkeys(found))
 
 
 def _pivoted(sheet: Sheet) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import docs_figures
+from benchmarks import docs_figures, render_results
 from benchmarks.docs_figures import (
     FIGURE,
     KINDS,
@@ -21,6 +21,8 @@ from benchmarks.docs_figures import (
     words_of,
     written,
 )
+from trainless.bench.papers import PAPERS
+from trainless.bench.papers.states import items
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +119,20 @@ def test_a_figure_of_a_published_table_is_found_by_its_row_whatever_comes_before
         pointed(sheets, pointer)
     with pytest.raises(ValueError, match="not enough values"):
         pointed([{"name": "snip"}], "/grasp")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_and_figure_of_a_paper_stands_on_its_page_with_its_state(paper: str) -> None:
+    page = render_results.pages()[f"results/{paper}.md"]
+    head, *rows = re.findall(r"^\| .*$", page.partition("\nBelow are")[0], re.MULTILINE)
+    stands = {cells[0]: cells[2] for cells in ([cell.strip() for cell in row.split("|")[1:]] for row in rows)}
+    numbered = [item.label for item in items() if item.paper.partition("-")[0] == paper]
+    assert head.startswith("| item | shows | state |")
+    assert set(numbered) <= set(stands)
+    assert all(stands[label] for label in numbered)
+
+
+def test_where_the_scores_are_from_is_said_once_on_a_page() -> None:
+    said = re.findall(r"^.*networks per second.*$", render_results.pages()["results/vkdnw.md"], re.MULTILINE)
+    assert said
+    assert len(set(said)) == len(said)

@@ -99,7 +99,7 @@ def test_missing_data_is_told_once(trainless: Run, monkeypatch: pytest.MonkeyPat
     for form in ([], ["--markdown"]):
         answer = trainless("bench", "paper", "gradsign", "--draws", "0", *form)
         assert answer.code == 0
-        assert " ".join(answer.out.split()).count("nb201_all.csv.gz is not in the data directory") == 1
+        assert " ".join(answer.out.split()).count("nb201_all.csv.gz is for the reader to bring") == 1
 
 
 @pytest.mark.slow
