@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -182,6 +184,58 @@ class Masking(nn.Module):
         return self.head(F.gelu(self.norm(torch.where(kept[..., None], tokens, self.mask))).mean(1))
 
 
+class MaskingPlaces(Masking):
+    """Hides tokens at random, after a part of a parameter was added to them, as ViT-MAE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(1, 65, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embed(x.flatten(2).transpose(1, 2)) + self.places[:, 1:]
+        kept = torch.rand(tokens.shape[:2]) < 0.5
+        return self.head(F.gelu(self.norm(tokens * kept[..., None])).mean(1))
+
+
+class PaddedWindows(Base):
+    """Looks for places to leave out, of which there are none, as Longformer."""
+
+    def middle(self, x: Tensor) -> Tensor:
+        nowhere = x.new_ones(len(x)).eq(0).nonzero()
+        chosen = x[nowhere[:, 0]]
+        return x.index_put((nowhere[:, 0],), torch.where(chosen > 0, chosen, chosen.new_zeros(chosen.shape)))
+
+
+@functools.cache
+def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function as TorchScript, which torch calls deprecated and networks use."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(function)
+
+
+def relative_places(length: int) -> Tensor:
+    """A function of sizes alone, as DeBERTa's."""
+    places = torch.arange(length)
+    return torch.clamp(places[:, None] - places[None] + length, 0, 2 * length - 1)
+
+
+class RelativePlaces(Base):
+    """Takes what it computes elsewhere of sizes alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(16))
+
+    def middle(self, x: Tensor) -> Tensor:
+        return x + self.table[scripted(relative_places)(8)]
+
+
+def gate_of(x: Tensor) -> Tensor:
+    """An activation that no recorder sees."""
+    return x * torch.sigmoid(x)
+
+
 class Halving(torch.autograd.Function):
     """A rectifier whose gradient is another."""
 
@@ -212,6 +266,9 @@ SCORED: dict[str, Callable[[], nn.Module]] = {
     "numpy's random numbers": between(lambda net, x: x * float(np.random.rand())),
     "Python's random numbers": between(lambda net, x: x if random.random() < 0.5 else F.relu(x - 0.3)),
     "random masks": Masking,
+    "random masks and places": MaskingPlaces,
+    "nothing chosen": PaddedWindows,
+    "places by TorchScript": RelativePlaces,
     "in place": between(lambda net, x: torch.relu_(x - 0.3) + 2 * x),
     "detached": between(lambda net, x: x + x.detach()),
     "data written": between(lambda net, x: x.data.mul_(2) + x),
@@ -314,6 +371,13 @@ def test_refused_with_a_reason_of_its_own(name: str) -> None:
         assert record.failed
         with pytest.raises(AssertionError, match=reason):
             raise AssertionError(record.status)
+
+
+def test_an_activation_in_torchscript_is_not_overlooked() -> None:
+    for middle in (lambda net, x: scripted(gate_of)(x - 0.2), lambda net, x: x + scripted(gate_of)(x.detach()[:, :1])):
+        scores = score(between(middle)(), (X, Y), proxies=["snip", "naswot"])
+        (reason,) = scores.failures.values()
+        assert "Middle computes by code that cannot be followed (a TorchScript function" in reason
 
 
 @pytest.mark.parametrize("hand", [BatchNormByHand, LayerNormByHand])

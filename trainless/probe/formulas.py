@@ -159,8 +159,8 @@ def _is_constant(name: str, tensor: Tensor) -> bool:
     """Whether a tensor is one number, such as a learned factor, or zeros to choose from."""
     if not tensor.is_leaf or torch._C._functorch.is_functorch_wrapped_tensor(tensor) or tensor.is_meta:
         return False
-    if tensor.numel() == 1:
-        return True
+    if tensor.numel() < 2:
+        return tensor.numel() == 1
     return name in _CHOOSING and not tensor.requires_grad and bool((tensor == tensor.flatten()[0]).all())
 
 

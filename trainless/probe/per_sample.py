@@ -17,7 +17,7 @@ from trainless.probe.dependence import reach
 from trainless.probe.layers import Conv, EmbeddingLookup, Layer, Spread, Standardised, watched
 from trainless.probe.probe import Probe, quantity
 from trainless.probe.quantities import gradient, losses, weight_names
-from trainless.probe.record import prepared, trace
+from trainless.probe.record import guard, prepared, trace
 from trainless.probe.running import run
 
 CACHE = 1 << 19  # numbers that a block of windows may have: two megabytes stay near the core
@@ -287,7 +287,14 @@ def in_groups(p: Probe, names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def each_alone(p: Probe) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights."""
+    """Every sample as a batch of one, in the probe's norm mode: its outputs with their graph, and all weights.
+
+    Of a network that draws random numbers a batch of one would draw others: its outputs are those in the whole batch.
+    """
+    if guard(p).draws:
+        t = trace(p)
+        yield from ((outputs, t.weights) for outputs in t.outputs.split(1))
+        return
     for index in range(len(p.x)):
         weights = {name: tensor.detach().requires_grad_() for name, tensor in p.weights.items()}
         with prepared(p, statistics=trace(p).statistics, samples=1), torch.enable_grad():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from trainless.core.errors import InputError, Unscorable
 from trainless.core.seeds import random_states
@@ -224,16 +225,27 @@ def require_followed(p: Probe) -> None:
 
 
 class _Hidden(TorchDispatchMode):
-    """Notes what is computed while no function of PyTorch's has been called that a recorder sees."""
+    """Notes what is computed of inputs and weights while no function of PyTorch's has been called that a recorder sees.
 
-    def __init__(self, recorder: Recorder) -> None:
+    What is computed of sizes and places alone, as the relative positions of DeBERTa's tokens, is no part of a layer.
+    """
+
+    def __init__(self, recorder: Recorder, given: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder, self.found = recorder, False
+        self.made = {_place(each): each for each in given}  # held, so that another tensor's memory is another
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self.recorder.busy and func.overloadpacket in _COMPUTE:
-            self.found = True
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if any(_place(each) in self.made for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)):
+            self.found |= not self.recorder.busy and func.overloadpacket in _COMPUTE
+            self.made.update((_place(each), each) for each in tree_leaves(result) if isinstance(each, Tensor))
+        return result
+
+
+def _place(tensor: Tensor) -> int:
+    """Where a tensor's numbers lie, which its views share."""
+    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
 _aten = torch.ops.aten
@@ -252,7 +264,7 @@ def _alone(p: Probe, x: Tensor, mode: Norm, given: Statistics | None = None) -> 
     for careful in (False, True):
         recorder = Recorder(p.net, p.weights, careful)
         norms = normalised(p.net, mode, statistics=given or None, samples=len(x))
-        hidden = _Hidden(recorder) if mode == "batch" else None
+        hidden = _Hidden(recorder, (x, *p.weights.values())) if mode == "batch" else None
         with quiet_randomness(p), norms as rules:
             before = random_states(x.device)  # not recorded: it reads tensors' memory
             with recorder, hidden or nullcontext():
