@@ -105,3 +105,39 @@ def test_products_of_attention_by_hand() -> None:
     """Of 7 positions of 8 channels, twice: projections, scores and sums, output, two layers of 16."""
     found = check_network(odd.Encoder(), (torch.randn(6, 7, 5), BATCH[1]))
     assert found.comparisons[-1].plain == 7 * 5 * 8 + 2 * 7 * (8 * 24 + 2 * 7 * 8 + 8 * 8 + 2 * 8 * 16) + 8 * 3
+
+
+class LearnedQueries(nn.Module):
+    """Normalises what it has learned before it looks at the input, as DETR's decoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.randn(1, 2, 8))
+        self.embed, self.norm, self.head = nn.Linear(5, 8), nn.LayerNorm(8), nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, queries = self.embed(x), self.norm(3 * self.queries)
+        return self.head(((queries @ rows.mT).softmax(-1) @ rows + queries).relu().flatten(1))
+
+
+def test_a_norm_of_learned_queries_is_left_out_too() -> None:
+    torch.manual_seed(0)
+    found = check_network(LearnedQueries(), (torch.randn(6, 7, 5), torch.arange(6) % 3))
+    (synflow,) = (each for each in found.comparisons if each.proxy == "synflow")
+    assert math.isfinite(synflow.value)
+    assert not found.lenient
+
+
+def test_gradients_that_are_not_finite_have_no_correlations() -> None:
+    class Root(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head((x - x.detach()).sqrt())  # whose slope at zero is infinite
+
+    found = check_network(Root(), (torch.randn(6, 4), torch.arange(6) % 3))
+    (jacov,) = (each for each in found.comparisons if each.proxy == "jacov")
+    assert math.isnan(jacov.value)
+    assert jacov.plain_reason == "a gradient is not finite"

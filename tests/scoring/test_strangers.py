@@ -373,6 +373,17 @@ def test_refused_with_a_reason_of_its_own(name: str) -> None:
             raise AssertionError(record.status)
 
 
+def halves(net: Base, x: Tensor) -> Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return net.act(F.conv2d(x, net.second.weight, padding=1)).to(x.dtype)[:, :8]
+
+
+def test_bfloat16_within_is_no_raw_error() -> None:
+    reasons = set(score(between(halves)(), (X, Y)).failures.values())
+    assert not any("Error" in reason or "ScalarType" in reason for reason in reasons), reasons
+    assert any("bfloat16 on its way (autocast)" in reason for reason in reasons)
+
+
 def test_an_activation_in_torchscript_is_not_overlooked() -> None:
     for middle in (lambda net, x: scripted(gate_of)(x - 0.2), lambda net, x: x + scripted(gate_of)(x.detach()[:, :1])):
         scores = score(between(middle)(), (X, Y), proxies=["snip", "naswot"])

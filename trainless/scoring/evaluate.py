@@ -416,13 +416,16 @@ def _add(tally: _Tally, proxy: Proxy, setting: Setting, probe: Callable[[], Prob
             tally.status = f"the value is {value}, not a finite number"
 
 
+_COARSE = "the network computes in bfloat16 on its way (autocast), which this measure cannot: switch that off"
 _REASONS = {
     "modified by an inplace operation": "the network changes in place what its gradient needs: it cannot be trained",
     "use_reentrant=True": "the network recomputes its activations in the backward pass (checkpointing): turn that off",
     "does not require grad": "the outputs do not depend on weights or inputs by differentiable operations",
     "not have been used in the graph": "the outputs do not depend on all that this measure differentiates by",
+    "BFloat16": _COARSE,
+    "primitive descriptor": _COARSE,  # of a convolution in bfloat16 that the processor has no other way for
 }
-"""What autograd says of networks that cannot be differentiated, and what that means."""
+"""What PyTorch says of networks that cannot be differentiated or computed with, and what that means."""
 
 
 def _said(error: BaseException) -> str:

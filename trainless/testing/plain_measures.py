@@ -112,6 +112,8 @@ def _jacov(p: PlainNetwork) -> float:
         found = torch.autograd.grad(outputs.sum(), x, allow_unused=True, materialize_grads=True)[0].flatten(1).double()
     else:
         found = _at_embeddings(p)
+    if not bool(found.isfinite().all()):
+        raise NoValue("a gradient is not finite")
     if bool((found.std(1) == 0).any()):
         raise NoValue("a gradient does not vary")
     values = np.linalg.eigvalsh(np.corrcoef(found.numpy())) + 1e-5
@@ -214,6 +216,9 @@ def _synflow(p: PlainNetwork) -> float:
 
     for module in _norms_by_hand(p):
         net.get_submodule(module).forward = lambda x: x.clone()
+    for norm in net.modules():  # PyTorch's own modules are left out whatever they normalise, be it learned queries
+        if type(norm).__module__.startswith("torch.nn.modules") and isinstance(norm, NORMS[:-1]):
+            norm.forward = lambda x: x.clone()
     with settled(), patched(NORM_FUNCTIONS, left_out), patched(NATIVE_NORMS, _left_out_too, torch):
         output = net(x * 1)
     output = p.adapter(output) if p.adapter else output
