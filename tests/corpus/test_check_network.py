@@ -141,3 +141,15 @@ def test_gradients_that_are_not_finite_have_no_correlations() -> None:
     (jacov,) = (each for each in found.comparisons if each.proxy == "jacov")
     assert math.isnan(jacov.value)
     assert jacov.plain_reason == "a gradient is not finite"
+
+
+def test_a_gelu_by_the_normal_distribution_is_one() -> None:
+    class ByPhi(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * torch.special.ndtr(x)
+
+    torch.manual_seed(0)
+    conv, head = nn.Conv2d(3, 4, 3), nn.Linear(144, 3)
+    found = [check_network(nn.Sequential(conv, act, nn.Flatten(), head), BATCH) for act in (nn.GELU(), ByPhi())]
+    values = [{each.proxy: each.value for each in one.comparisons} for one in found]
+    assert values[0]["naswot"] == pytest.approx(values[1]["naswot"])

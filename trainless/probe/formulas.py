@@ -26,6 +26,7 @@ _NEAR = 1e-9
 _FORMULAS = """add iadd radd sub isub rsub subtract mul imul rmul multiply div idiv itruediv rdiv truediv rtruediv
     divide true_divide neg negative pow rpow float_power square sqrt rsqrt abs absolute sign sgn exp
     expm1 log log1p reciprocal sigmoid special_expit tanh erf special_erf addcmul lerp where masked_fill
+    special_ndtr erfc special_erfc
     maximum minimum fmax fmin max min gt ge lt le greater greater_equal less less_equal heaviside clamp
     clip clamp_min clamp_max setitem to float double type type_as clone contiguous detach logical_not
     bitwise_not invert"""

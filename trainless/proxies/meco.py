@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -127,11 +128,20 @@ def _of_modules(p: Probe, count: Literal["tensors", "modules"], statistics: Stat
     return [sample.flatten(1) for _, sample in kept]
 
 
+_SCALES = frozenset(
+    (
+        *("add", "iadd", "radd", "sub", "isub", "rsub", "mul", "imul", "rmul", "div", "truediv", "neg"),
+        *("to", "float", "double", "clone", "detach"),
+    )
+)
+
+
 class _FeatureMaps(TorchFunctionMode):
     """Keeps what operations make, but for arrangements, arithmetic with a single stream, and products of streams.
 
     A function of one tensor, entry by entry, is one operation however it is written: what is kept is what goes on to
-    another one. So it is with a tensor that is written part by part.
+    another one. So it is with a tensor that is written part by part. A map that is only scaled or shifted by numbers,
+    as the first one in Python's ``sum``, is the same map.
     """
 
     def __init__(self, x: Tensor, weights: Iterable[Tensor]) -> None:
@@ -146,7 +156,9 @@ class _FeatureMaps(TorchFunctionMode):
         self.mixed = WeakIdKeyDictionary()  # products of streams, and what is made of them alone but for layers
         self.formulas = Formulas(FORMULAS | ACTIVATIONS)
         self.waiting: dict[int, tuple[Tensor, bool]] = {}  # what is kept once something takes it; whether a formula has
-        self.found: list[tuple[int, Tensor]] = []
+        self.marks = WeakIdKeyDictionary()  # by which a map and what it is but for numbers are known
+        self.numbers = itertools.count()
+        self.found: list[tuple[int, int, Tensor]] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -172,6 +184,8 @@ class _FeatureMaps(TorchFunctionMode):
                     if versions.get(id(each)) != each._version:  # else it was handed back as it is
                         self.axes[each], self.made_by[each] = where, len(self.taken) - 1
                         self._see(func, len(given), each, mixed, None if id(each) in given else formula)
+                        if operation(func) in _SCALES and len(list(tensors_in((*args, *kwargs.values())))) == 1:
+                            self._is_scaled(next(iter(given.values())), each)
             elif any(each in self.weights for each in tensors_in((*args, *kwargs.values()))):
                 self.weights.update(dict.fromkeys(made, True))
         return result
@@ -200,10 +214,23 @@ class _FeatureMaps(TorchFunctionMode):
         elif not arranges(func) and name_of(func) != "stack" and not (is_arithmetic(func) and streams < 2):
             self._keep(tensor)
 
+    def _is_scaled(self, tensor: Tensor, result: Tensor) -> None:
+        """Note that a tensor is another one but for numbers."""
+        if result is not tensor:
+            self.marks[result] = self._mark(tensor), result._version
+
+    def _mark(self, tensor: Tensor) -> int:
+        """The number of a map, which it has until it is written to."""
+        mark, version = self.marks.get(tensor, (0, -1))
+        if version != tensor._version:
+            mark = next(self.numbers)
+            self.marks[tensor] = mark, tensor._version
+        return int(mark)
+
     def _keep(self, tensor: Tensor) -> None:
         layout = settled(tensor, self.axes[tensor], self.samples) if tensor.is_floating_point() else None
         if tensor.ndim > 2 and layout is not None:
-            self.found.append((self.made_by[tensor], layout.turned(tensor)[0].flatten(1).clone()))
+            self.found.append((self.made_by[tensor], self._mark(tensor), layout.turned(tensor)[0].flatten(1).clone()))
 
     def all(self, outputs: Tensor) -> list[Tensor]:
         """What was kept of all that the outputs come of, and what nothing has taken in the end."""
@@ -214,7 +241,7 @@ class _FeatureMaps(TorchFunctionMode):
         while going_on:
             live |= going_on
             going_on = set[int]().union(*(self.taken[each] for each in going_on)) - live
-        return [rows for made_by, rows in self.found if made_by in live]
+        return list({mark: rows for made_by, mark, rows in self.found if made_by in live}.values())
 
 
 def _of_operations(p: Probe, statistics: Statistics | None) -> list[Tensor]:

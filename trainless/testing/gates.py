@@ -58,10 +58,10 @@ def by_sample(gate: Tensor, moved: Sequence[Tensor]) -> Tensor | None:
 class _Gates(TorchDispatchMode):
     """Keeps what enters each activation that opens and closes, also where it is written out in simpler operations.
 
-    Written out are: a clamp from zero; ``1 + tanh(u)`` and ``1 + erf(u)``, as in GELU; ``x · sigmoid(c · x)``, as in
-    SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``; a choice between ``x`` and something by the sign of ``x``; ``x``
-    times whether it is positive; the larger of ``x`` and zero or a part of ``x``; ``x + |x|``; and one half of a tensor
-    times the sigmoid of the other.
+    Written out are: a clamp from zero; ``1 + tanh(u)`` and ``1 + erf(u)``, as in GELU; ``x · Φ(x)``, the same; ``x ·
+    sigmoid(c · x)``, as in SiLU; ``relu6(x + 3)``, a hard sigmoid of ``x``; a choice between ``x`` and something by the
+    sign of ``x``; ``x`` times whether it is positive; the larger of ``x`` and zero or a part of ``x``; ``x + |x|``; and
+    one half of a tensor times the sigmoid of the other.
     """
 
     KINDS = frozenset(
@@ -73,7 +73,7 @@ class _Gates(TorchDispatchMode):
         )
     )
     CLIPPED = frozenset((aten.hardtanh, aten.hardtanh_, aten.clamp, aten.clamp_, aten.clamp_min, aten.clamp_min_))
-    SQUASHED = frozenset((aten.tanh, aten.erf, aten.special_erf, aten.sigmoid))
+    SQUASHED = frozenset((aten.tanh, aten.erf, aten.special_erf, aten.special_ndtr, aten.sigmoid))
     COMPARED = frozenset((aten.gt, aten.ge, aten.lt, aten.le))
     NOTED = SQUASHED | COMPARED
     NOTED |= frozenset((aten.add, aten.mul, aten._to_copy, aten.abs, aten.div, aten.detach, aten.exp, aten.neg))
@@ -150,7 +150,7 @@ class _Gates(TorchDispatchMode):
             return next(iter(self._from(given[0], aten.tanh, aten.erf, aten.special_erf)), None)
         if kind in (aten.mul, aten.mul_):
             for x, other in (given[:2], given[1::-1]):
-                inside = next(iter(self._from(other, aten.sigmoid)), None)
+                inside = next(iter(self._from(other, aten.sigmoid, aten.special_ndtr)), None)
                 if inside is not None and any(x is each for each in (inside, *self._from(inside, aten.mul))):
                     return cast(Tensor, x)
                 if inside is not None and isinstance(x, Tensor) and _halves(x, inside):
