@@ -182,7 +182,24 @@ def _state(item: Item, known: Mapping[str, Definition], sheets: Mapping[str, She
             _joined(item.why, *(f"run: python -m benchmarks.measure_results {n}" for n in stale)),
         )
     found = sum((tally(known[name], sheets[name]) for name in item.definitions), Agreement())
-    return State(item, found.word, found.figures, _joined(item.why, *found.lacking))
+    return State(item, found.word, found.figures, _joined(item.why, *shortened(found.lacking)))
+
+
+def shortened(reasons: Iterable[str]) -> list[str]:
+    """Reasons that differ in their first word alone are one.
+
+    Example:
+        >>> shortened(["a is not in f", "no table t", "b is not in f"])
+        ['a and 1 more: is not in f', 'no table t']
+        >>> shortened(["a is not in f"])
+        ['a is not in f']
+    """
+    ends: dict[str, list[str]] = {}
+    for reason in reasons:
+        first, _, end = reason.partition(" ")
+        ends.setdefault(end, []).append(first)
+    one = (f"{first[0]} and {len(first) - 1} more:" if first[1:] else first[0] for first in ends.values())
+    return [f"{name} {end}".strip() for name, end in zip(one, ends, strict=True)]
 
 
 def _joined(*texts: str) -> str:
