@@ -106,7 +106,7 @@ def sweep(
             deadline = math.inf if limit is None else started + limit
             sessions = [*sessions, _session(settings, todo, deadline, tell, tick, stopping)]
             _write(folder / SESSIONS, sessions)
-            common = {**_identity(settings, space, task), "archs": settings.archs}
+            common = {**_identity(settings, space, task), "archs": Path(settings.archs).name}
             file = _merged(read_known(folder), archs, wanted)
             file = dataclasses.replace(file, settings=common, environment={"runs": sessions})
             file = _with_proxies(file, settings, task)
