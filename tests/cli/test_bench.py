@@ -97,7 +97,7 @@ def test_a_sheet_fits_the_terminal_and_keeps_its_first_columns(width: int, capsy
 def test_missing_data_is_told_once(trainless: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINLESS_DATA", str(Path.cwd()))
     for form in ([], ["--markdown"]):
-        answer = trainless("bench", "paper", "gradsign", "--draws", "0", *form)
+        answer = trainless("bench", "paper", "vkdnw", "--draws", "0", *form)
         assert answer.code == 0
         assert " ".join(answer.out.split()).count("nb201_all.csv.gz is for the reader to bring") == 1
 

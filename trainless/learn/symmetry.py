@@ -59,7 +59,7 @@ def allowed(how: Augmentation, names: tuple[str, ...], dims: int) -> Augmentatio
 
     Example:
         >>> allowed(Augmentation(shift=0.1), ("leftright", "turn"), 2)
-        Augmentation(flip=(1,), shift=0.1, zoom=0.0, rotate=20.0, scale=0.0, noise=0.0, mask=0.0)
+        Augmentation(flip=(1,), shift=0.1, zoom=0.0, rotate=20.0, scale=0.0, noise=0.0, mask=0.0, cutout=0)
     """
     flips = {axis for axis, name in enumerate(AXES.get(dims, ())) if name in names}
     turn = DEGREES if TURN in names else how.rotate
