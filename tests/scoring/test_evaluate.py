@@ -32,6 +32,16 @@ print(repr(tl.score(small_net(), small_batch(), proxies="snip")["snip"]))
 """
 
 
+def test_counts_alone_are_those_of_the_network_which_nobody_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, task = tl.space("nb201", channels=2, cells=1), tl.Task.noise((3, 8, 8))
+    names = ["params", "flops", "layers"]
+    built = tl.score(space.build(space.parse(ARCH), task), 4, task=task, proxies=names)
+    monkeypatch.setattr(type(space), "build", None)
+    found = tl.score((space, ARCH), 4, task=task, proxies=names)
+    assert [found[name] for name in names] == [built[name] for name in names]
+    assert all(record.ms >= 0 for record in found)
+
+
 def test_a_score_is_the_same_alone_together_and_in_any_order() -> None:
     together = tl.score(small_net(), small_batch(), proxies=NAMES)
     backwards = tl.score(small_net(), small_batch(), proxies=NAMES[::-1])

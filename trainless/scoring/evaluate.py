@@ -9,7 +9,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -42,7 +42,8 @@ from trainless.scoring.request import (
     select,
     setting_for,
 )
-from trainless.scoring.subjects import Adapter, Subject
+from trainless.scoring.subjects import Adapter, ArchSubject, Subject
+from trainless.spaces.protocol import Counts
 from trainless.store import Key, Result, Store, StoreError, store_at, turns
 
 MACHINE_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError)
@@ -282,6 +283,9 @@ def _packed(subject: Subject) -> bytes:
         ) from error
 
 
+COUNTS = tuple(each.name for each in fields(Counts))  # the proxies that spaces know without building
+
+
 @dataclass
 class _Tally:
     """A proxy's values over the repeats of its setting so far."""
@@ -340,11 +344,26 @@ class _Evaluation:
             setting = self._setting(proxy)
             groups.setdefault((setting.network, setting.batch), []).append(proxy)
         for group in groups.values():
-            for proxy, tally in self._group(group):
+            for proxy, tally in self._counted(group) or self._group(group):
                 result = tally.result()
                 if self.store and tally.lasting:
                     self.store.keep([(keys[proxy.name], result)])
                 yield self._record(proxy, result)
+
+    def _counted(self, proxies: Sequence[Proxy]) -> list[tuple[Proxy, _Tally]]:
+        """Counts, where nothing else is asked of a network and its space knows them without building it."""
+        subject = self.subject
+        if self.fbe or not isinstance(subject, ArchSubject) or not all(map(self._is_count, proxies)):
+            return []
+        counts, ms = timed(lambda: subject.counts(self.data.task), torch.device("cpu"))
+        if counts is None:
+            return []
+        values = ((proxy, float(getattr(counts, proxy.name))) for proxy in proxies)
+        return [(proxy, _Tally([value], ms / len(proxies), [math.nan])) for proxy, value in values]
+
+    def _is_count(self, proxy: Proxy) -> bool:
+        ours = proxy.fn.__module__.startswith("trainless.")
+        return ours and proxy.name in COUNTS and self._setting(proxy).network == "full"
 
     def _setting(self, proxy: Proxy) -> Setting:
         return setting_for(proxy, self.init, self.data)

@@ -26,7 +26,17 @@ from trainless.probe.probe import private_copy
 from trainless.probe.running import run
 from trainless.scoring.batches import BatchSource, Shape, fingerprint
 from trainless.scoring.resolvers import NamedNetwork
-from trainless.spaces.protocol import CellSpace, CellSupernet, Scalable, Space, Supernet, key, require_arch
+from trainless.spaces.protocol import (
+    CellSpace,
+    CellSupernet,
+    Counted,
+    Counts,
+    Scalable,
+    Space,
+    Supernet,
+    key,
+    require_arch,
+)
 
 
 def require_plain(net: nn.Module, name: str) -> None:
@@ -344,6 +354,13 @@ class ArchSubject:
         if is_region(self.candidate) and isinstance(space, Supernet):
             return space.build_region(self.candidate, task)
         return space.build(_arch(self.candidate), task)
+
+    def counts(self, task: Task) -> Counts | None:
+        """What a space of ours knows of a network without building it; nothing of regions."""
+        ours = type(self.space).__module__.partition(".")[0] == __name__.partition(".")[0]
+        if not ours or is_region(self.candidate) or not isinstance(self.space, Counted):
+            return None
+        return self.space.counts(_arch(self.candidate), task)
 
     def identity(self, data: BatchSource, seed: int) -> tuple[str, str]:
         if is_region(self.candidate):
