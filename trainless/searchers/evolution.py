@@ -93,6 +93,12 @@ class Evolution(Searcher):
         if self.fitness is not None:
             values = np.array([[self.fitness(arch)] for arch, _ in rivals])
         else:
+            counts = sorted({len(values) for _, values in rivals})
+            if len(counts) > 1 or not counts[0]:
+                raise InputError(
+                    f"members of the population have {' and '.join(map(str, counts))} values where all have the same"
+                    " number: the run's folder is damaged; give another --out"
+                )
             values = np.array([values for _, values in rivals])
         return rivals[_winner(values)][0]
 
