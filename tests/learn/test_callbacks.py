@@ -6,6 +6,7 @@ import json
 import math
 import struct
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,23 @@ def test_mlflows_client_reads_the_runs_and_a_resumed_one_is_the_same(
     assert run.info.run_name == f"{tmp_path.name}/members/00"
 
 
+def _history(data: bytes, messages: Any) -> list[dict[str, Any]]:
+    """The values by step in a log in LevelDB's format, as far as it is written: a head, then messages."""
+    place, rows = 7, []  # after the head ":W&B", a number and the version
+    assert data[:4] in (b":W&B", b"")
+    while place + 7 <= len(data):
+        _, length, kind = struct.unpack_from("<IHB", data, place)
+        if kind == 0 or place + 7 + length > len(data):
+            break  # not written yet
+        assert kind == 1, "a whole message; the file is smaller than one block"
+        record = messages.Record()
+        record.ParseFromString(data[place + 7 : place + 7 + length])
+        place += 7 + length
+        if record.WhichOneof("record_type") == "history":
+            rows.append({(*item.nested_key, item.key)[0]: json.loads(item.value_json) for item in record.history.item})
+    return rows
+
+
 @pytest.mark.slow
 def test_an_offline_run_of_wandb_holds_every_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is a log in LevelDB's format of W&B's own messages; nothing was asked of any server."""
@@ -183,16 +201,9 @@ def test_an_offline_run_of_wandb_holds_every_value(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("WANDB_MODE", raising=False)
     written("wandb", tmp_path)
     (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    data, place, rows = file.read_bytes(), 7, []  # after the head ":W&B", a number and the version
-    assert data[:4] == b":W&B"
-    while place < len(data):
-        _, length, kind = struct.unpack_from("<IHB", data, place)
-        assert kind == 1, "a whole message; the file is smaller than one block"
-        record = messages.Record()
-        record.ParseFromString(data[place + 7 : place + 7 + length])
-        place += 7 + length
-        if record.WhichOneof("record_type") == "history":
-            rows.append({(*item.nested_key, item.key)[0]: json.loads(item.value_json) for item in record.history.item})
+    end = time.monotonic() + 30  # W&B's own process may still be writing when the run has ended here
+    while len(rows := _history(file.read_bytes(), messages)) < len(ROWS) and time.monotonic() < end:
+        time.sleep(0.1)
     assert [(row["_step"], row["valid_loss"], row["lr"]) for row in rows] == [(0, 2.5, 0.1), (1, 1.25, 0.05)]
 
 
