@@ -179,11 +179,14 @@ def _weigh_parquet(path: Path) -> None:
     """Refuse a table beyond memory: by what it declares, and texts, of which it has each but once, by what they are."""
     file = _parquet().ParquetFile(path)
     about, remedy = file.metadata, "give a smaller table, or the values as .npy"
+    columns = [about.schema.column(place) for place in range(about.num_columns)]
+    if lists := [column.path for column in columns if column.max_repetition_level]:
+        raise InputError(f"{path.name} has lists in column {lists[0]!r}: expected one value in every cell")
+    # row groups are never asked for their columns: where what is said of these is broken, Arrow ends the process
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    values = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    values = sum(group.num_rows for group in groups) * len(columns)
     seen = max(8 * values, sum(group.total_byte_size for group in groups))
     require_room(2 * seen, path.name, remedy)
-    columns = [about.schema.column(place) for place in range(about.num_columns)]
     texts = [column.path for column in columns if column.physical_type.endswith("BYTE_ARRAY")]
     for batch in file.iter_batches(BATCH, columns=texts) if texts else ():
         written = (each.dictionary_decode() if hasattr(each, "dictionary") else each for each in batch.columns)
