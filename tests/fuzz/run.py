@@ -59,10 +59,17 @@ class Case:
         mark = hashlib.sha256(repr(self).encode()).hexdigest()[:10]
         place = FOUND / f"{self.reader.replace(' ', '-')}-{mark}.json"
         place.parent.mkdir(exist_ok=True)
-        about = {"reader": self.reader, "file": self.file, "kind": self.kind, "what": what.replace(f"{ROOT}/", "")}
+        about = {"reader": self.reader, "file": self.file, "kind": self.kind, "what": without_places(what)}
         content = base64.b64encode(self.content).decode()
         place.write_text(json.dumps({**about, "content": content}, indent=1) + "\n")
         return place
+
+
+def without_places(text: str) -> str:
+    """A text without the folders of this machine: those of the project, of Python and for what is temporary."""
+    for place in (str(ROOT), sys.base_prefix, tempfile.gettempdir()):
+        text = text.replace(f"{place}/", "")
+    return text
 
 
 def kept(path: Path) -> Case:
